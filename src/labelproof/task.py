@@ -1,0 +1,147 @@
+"""From what a source read to what a method may see.
+
+`Examples` is what a source returns. `build_task` checks it once and splits it in two: the `Task`, all that
+a method ever sees, and the `Audit`, which holds true labels and test data and reaches only the engine
+and the report.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from labelproof.errors import BadInput
+
+Kind = Literal["images", "vectors"]
+
+
+class Inputs(Protocol):
+    """Raw inputs by index: uint8 (B, H, W, 3) for images, float32 (B, D) for vectors."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one example."""
+
+    @property
+    def resident(self) -> bool:
+        """Whether `take` is a mere memory look-up, so that nothing need be read ahead."""
+
+    def __len__(self) -> int: ...
+
+    def take(self, index: Tensor) -> Tensor:
+        """Rows `index` (a CPU int64 tensor), in that order, as one CPU tensor."""
+
+    def digest(self) -> str:
+        """A hash that changes when the inputs do."""
+
+
+class Views(Protocol):
+    """How a raw batch becomes what a network takes: float32 (B, 3, h, w) or (B, D)."""
+
+    def plain(self, x: Tensor) -> Tensor:
+        """The input itself, normalised."""
+
+    def weak(self, x: Tensor, rng: torch.Generator) -> Tensor:
+        """A slightly changed view, drawn per example."""
+
+    def strong(self, x: Tensor, rng: torch.Generator) -> Tensor:
+        """A heavily changed view, drawn per example."""
+
+
+@dataclass(frozen=True)
+class Resident:
+    """Inputs held in memory as one tensor."""
+
+    data: Tensor
+    resident: bool = True
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one example."""
+        return tuple(self.data.shape[1:])
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def take(self, index: Tensor) -> Tensor:
+        """Rows `index`, in that order; vectors become float32 here, so float16 stays float16 in memory."""
+        rows = self.data[index]
+        return rows if rows.dtype == torch.uint8 else rows.float()
+
+    def digest(self) -> str:
+        """Hash of shape, type and bytes."""
+        head = f"{self.data.dtype}{tuple(self.data.shape)}".encode()
+        return hashlib.sha256(head + self.data.contiguous().numpy().tobytes()).hexdigest()
+
+
+class Encoder(Protocol):
+    """Turns rows or texts into vectors, fitted on the training data; saved beside the model."""
+
+    def describe(self) -> dict[str, Any]:
+        """What was done, in words and numbers, for run.json."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Examples:
+    """What a source read, before any check of the labels."""
+
+    x: Inputs
+    labels: npt.NDArray[Any] | None  # (N,) as given: integers or strings; None when there are none
+    truth: npt.NDArray[Any] | None = None  # (N,) true labels, for the audit alone
+    ids: Sequence[str] | None = None  # a name per example (file, row id); the index where None
+    classes: tuple[str, ...] | None = None  # names of classes 0..C-1 where the source knows them
+    captions: Sequence[str] | None = None  # the text or row to show a person, where x is not a picture
+    encoder: Encoder | None = None  # how rows became vectors; a test set is read with the same one
+    normalise: tuple[Sequence[float], Sequence[float]] | None = None  # published mean and std, if any
+    about: Mapping[str, Any] = field(default_factory=dict)  # for run.json: path, kind, what was done
+    test: Examples | None = None  # a test part that came with the data
+
+    @property
+    def kind(self) -> Kind:
+        """Images are (H, W, 3), vectors (D,)."""
+        return "images" if len(self.x.shape) == 3 else "vectors"
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """All that a method sees: inputs, given labels, views. No true label, no test data."""
+
+    x: Inputs
+    y: Tensor  # (N,) int64 given labels
+    classes: tuple[str, ...]
+    views: Views
+    kind: Kind
+
+    @property
+    def size(self) -> int:
+        """N, the number of training examples."""
+        return len(self.y)
+
+    @property
+    def num_classes(self) -> int:
+        """C."""
+        return len(self.classes)
+
+    def digest(self) -> str:
+        """A hash of inputs, labels and class names; a resumed run must show the same one."""
+        text = self.x.digest() + "|".join(self.classes)
+        return hashlib.sha256(text.encode() + self.y.numpy().tobytes()).hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Audit:
+    """What only engine and report may see: true labels, and test data with its labels."""
+
+    truth: Tensor | None = None  # (N,) int64
+    test_x: Inputs | None = None
+    test_y: Tensor | None = None  # (M,) int64
