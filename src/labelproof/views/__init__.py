@@ -1,0 +1,11 @@
+"""Views: how a raw batch becomes what a network takes, plain, slightly changed or heavily changed.
+
+Every draw is per example and comes from the generator handed in; the work is batched, on the device
+of the batch. Images arrive as uint8 (B, H, W, 3) and leave as float32 (B, 3, h, w); vectors stay
+(B, D).
+"""
+
+from labelproof.views.images import ImageViews
+from labelproof.views.vectors import VectorViews
+
+__all__ = ["ImageViews", "VectorViews"]

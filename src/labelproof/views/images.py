@@ -1,0 +1,161 @@
+"""Views of images: random crop and flip (weak), a drawn policy of operations before them (strong).
+
+Shapes: B batch, H and W stored size, h and w size of the view.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+Policy = Literal["cifar10", "imagenet", "randaugment"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageViews:
+    """Normalised images, and random changes of them drawn per image.
+
+    Attributes:
+        mean: Mean of each channel, of pixels in [0, 1].
+        std: Standard deviation of each channel.
+        size: Side of the square view; the stored size where None.
+        crop: "pad" crops from the image inside a black border; "resized" zooms into a random box.
+        padding: Width of that border.
+        flip: Whether half of the views are mirrored left to right.
+        policy: The operations of the strong view.
+        cutout: Side of the square the strong view blanks; 0 blanks none.
+    """
+
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    size: int | None = None
+    crop: Literal["pad", "resized"] = "pad"
+    padding: int = 4
+    flip: bool = True
+    policy: Policy = "cifar10"
+    cutout: int = 16
+
+    def plain(self, x: Tensor) -> Tensor:
+        """The centre of the image, normalised: (B, 3, h, w)."""
+        x = self._enlarged(x)
+        height, width = self._shape(x)
+        top, left = (x.shape[1] - height) // 2, (x.shape[2] - width) // 2
+        return self._normalised(x[:, top : top + height, left : left + width].contiguous())
+
+    def weak(self, x: Tensor, rng: torch.Generator) -> Tensor:
+        """A random crop, mirrored half of the time, normalised: (B, 3, h, w)."""
+        return self._normalised(self._cropped(self._enlarged(x), rng))
+
+    def strong(self, x: Tensor, rng: torch.Generator) -> Tensor:
+        """The policy's operations, then the weak view, then Cutout: (B, 3, h, w)."""
+        raise NotImplementedError
+
+    def _shape(self, x: Tensor) -> tuple[int, int]:
+        return (self.size, self.size) if self.size else (x.shape[1], x.shape[2])
+
+    def _enlarged(self, x: Tensor) -> Tensor:
+        """Images stored smaller than the view, enlarged to cover it."""
+        height, width = self._shape(x)
+        factor = max(height / x.shape[1], width / x.shape[2])
+        if factor <= 1:
+            return x
+        size = (round(x.shape[1] * factor), round(x.shape[2] * factor))
+        large = F.interpolate(x.permute(0, 3, 1, 2).float(), size, mode="bilinear")
+        return large.round().byte().permute(0, 2, 3, 1).contiguous()
+
+    def _cropped(self, x: Tensor, rng: torch.Generator) -> Tensor:
+        height, width = self._shape(x)
+        mirror = torch.rand(len(x), generator=rng) < (0.5 if self.flip else 0.0)
+        if self.crop == "resized":
+            return resized_crop(x, *draw_boxes(x, rng), mirror, (height, width))
+        rows = x.shape[1] + 2 * self.padding - height + 1
+        columns = x.shape[2] + 2 * self.padding - width + 1
+        top = torch.randint(rows, (len(x),), generator=rng)
+        left = torch.randint(columns, (len(x),), generator=rng)
+        return padded_crop(x, top, left, mirror, self.padding, (height, width))
+
+    def _normalised(self, x: Tensor) -> Tensor:
+        """(B, h, w, 3) grey levels to (B, 3, h, w) in units of the channels' spread."""
+        mean = torch.tensor(self.mean, device=x.device)
+        std = torch.tensor(self.std, device=x.device)
+        # Whole rows at a time: an inner loop over 3 channels would be several times slower.
+        rows = x.reshape(len(x) * x.shape[1], -1).float()
+        rows.mul_((1 / (255 * std)).repeat(x.shape[2])).sub_((mean / std).repeat(x.shape[2]))
+        return rows.view(x.shape).permute(0, 3, 1, 2)
+
+
+def padded_crop(
+    x: Tensor, top: Tensor, left: Tensor, mirror: Tensor, padding: int, size: tuple[int, int]
+) -> Tensor:
+    """Crops of uint8 images inside a black border, some mirrored, by one gather of pixels.
+
+    Args:
+        x: Images, (B, H, W, 3).
+        top: First row of each crop in the bordered image, (B,).
+        left: First column of each crop in the bordered image, (B,).
+        mirror: Which crops are mirrored left to right, (B,) bool.
+        padding: Width of the border.
+        size: Height and width of a crop.
+
+    Returns:
+        The crops, (B, h, w, 3).
+    """
+    batch, height, width = len(x), x.shape[1] + 2 * padding, x.shape[2] + 2 * padding
+    bordered = F.pad(x, (0, 0, padding, padding, padding, padding))
+    across = torch.arange(size[1])
+    columns = left[:, None] + torch.where(mirror[:, None], across.flip(0), across)
+    rows = top[:, None] + torch.arange(size[0]) + height * torch.arange(batch)[:, None]
+    rows, columns = rows.to(x.device), columns.to(x.device)
+    pixels = (rows[:, :, None] * width + columns[:, None, :]).view(-1)
+    return bordered.view(-1, x.shape[3]).index_select(0, pixels).view(batch, *size, x.shape[3])
+
+
+def draw_boxes(x: Tensor, rng: torch.Generator, tries: int = 10) -> tuple[Tensor, Tensor]:
+    """Boxes of 8 to 100 % of the area and sides 3:4 to 4:3, uniformly placed.
+
+    A box that does not fit is drawn again, at most `tries` times; then it is the whole image.
+
+    Returns:
+        Centre and size of each box as fractions of the image, (B, 2) each, x before y.
+    """
+    height, width, shape = x.shape[1], x.shape[2], (len(x), tries)
+    area = height * width * torch.empty(shape).uniform_(0.08, 1.0, generator=rng)
+    log_ratio = math.log(4 / 3) * torch.empty(shape).uniform_(-1.0, 1.0, generator=rng)
+    ratio = log_ratio.exp()
+    sides = torch.stack([(area * ratio).sqrt() / width, (area / ratio).sqrt() / height], dim=2)
+    fits = (sides <= 1).all(2)
+    first = fits.float().argmax(1)
+    chosen = sides[torch.arange(len(x)), first]
+    size = torch.where(fits.any(1)[:, None], chosen, torch.ones(2))
+    corner = torch.rand(size.shape, generator=rng) * (1 - size)
+    return corner + size / 2, size
+
+
+def resized_crop(
+    x: Tensor, centre: Tensor, box: Tensor, mirror: Tensor, size: tuple[int, int]
+) -> Tensor:
+    """Boxes of uint8 images, some mirrored, scaled to one size by bilinear interpolation.
+
+    Args:
+        x: Images, (B, H, W, 3).
+        centre: Centre of each box as fractions of width and height, (B, 2).
+        box: Width and height of each box as fractions, (B, 2).
+        mirror: Which boxes are mirrored left to right, (B,) bool.
+        size: Height and width of the result.
+
+    Returns:
+        The boxes as float grey levels, (B, h, w, 3).
+    """
+    theta = torch.zeros(len(x), 2, 3)
+    theta[:, 0, 0] = torch.where(mirror, -box[:, 0], box[:, 0])
+    theta[:, 1, 1] = box[:, 1]
+    theta[:, :, 2] = 2 * centre - 1
+    grid = F.affine_grid(theta.to(x.device), [len(x), x.shape[3], *size], align_corners=False)
+    images = x.permute(0, 3, 1, 2).float()
+    boxes = F.grid_sample(images, grid, padding_mode="border", align_corners=False)
+    return boxes.permute(0, 2, 3, 1)

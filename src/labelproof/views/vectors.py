@@ -1,0 +1,59 @@
+"""Views of vectors: Gaussian jitter (weak), and jitter with features hidden at random (strong).
+
+Shapes: B batch, D features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+Numbers = Sequence[float] | Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class VectorViews:
+    """Standardised vectors, and random changes of them in units of each feature's spread.
+
+    Attributes:
+        mean: What is subtracted from each feature; also what a hidden feature is set to.
+        std: What each feature is divided by; a zero (a constant feature) divides by one.
+        spread: Spread of each feature after the division, the unit of jitter; ones where None.
+        jitter: Standard deviation of the weak view's noise, in spreads; the strong view doubles it.
+        mask: Probability that the strong view hides a feature.
+    """
+
+    mean: Numbers
+    std: Numbers
+    spread: Numbers | None = None
+    jitter: float = 0.1
+    mask: float = 0.1
+
+    def plain(self, x: Tensor) -> Tensor:
+        """`(x - mean) / std`, (B, D)."""
+        mean, std = _row(self.mean, x), _row(self.std, x)
+        return (x.float() - mean) / torch.where(std == 0, torch.ones_like(std), std)
+
+    def weak(self, x: Tensor, rng: torch.Generator) -> Tensor:
+        """The plain view with Gaussian noise of `jitter` spreads."""
+        return self._jittered(x, self.jitter, rng)
+
+    def strong(self, x: Tensor, rng: torch.Generator) -> Tensor:
+        """Noise of twice `jitter`, then each feature set to its mean with probability `mask`."""
+        noisy = self._jittered(x, 2 * self.jitter, rng)
+        hidden = torch.rand(x.shape, generator=rng) < self.mask
+        return noisy.masked_fill(hidden.to(x.device), 0.0)
+
+    def _jittered(self, x: Tensor, amount: float, rng: torch.Generator) -> Tensor:
+        noise = torch.randn(x.shape, generator=rng).to(x.device) * amount
+        if self.spread is not None:
+            noise = noise * _row(self.spread, x)
+        return self.plain(x) + noise
+
+
+def _row(values: Numbers, x: Tensor) -> Tensor:
+    """`values` as one float32 row on the device of `x`."""
+    return torch.as_tensor(values, dtype=torch.float32, device=x.device)
