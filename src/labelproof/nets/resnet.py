@@ -1,0 +1,164 @@
+"""Residual trunks: PreAct ResNet-18, ResNet-34 and ResNet-50.
+
+PreAct ResNet-18 (He et al., ECCV 2016) is the network of the CIFAR tables, in the form used since
+DivideMix: a stem of convolution, BN and ReLU, shortcuts by a bare 1x1 convolution of the
+pre-activated input, and neither BN nor ReLU after the last block. ResNet-34 and ResNet-50 are the
+post-activation networks of He et al., CVPR 2016. All end in a mean over positions, so any image
+size will do.
+
+Shapes: B batch, F features, H and W the image's sides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, Protocol
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+Stem = Literal["cifar", "imagenet"]
+
+
+def conv(inputs: int, outputs: int, kernel: int, stride: int = 1) -> nn.Conv2d:
+    """A convolution without bias that keeps the image's size when `stride` is 1."""
+    return nn.Conv2d(inputs, outputs, kernel, stride, padding=kernel // 2, bias=False)
+
+
+class Block(Protocol):
+    """What builds a residual block of `width` with `inputs` channels coming in."""
+
+    expansion: int
+
+    def __call__(self, inputs: int, width: int, stride: int) -> nn.Module:
+        """A block that gives `expansion * width` channels and divides both sides by `stride`."""
+
+
+class PreActBlock(nn.Module):
+    """BN, ReLU and 3x3 convolution, twice; the shortcut is the input or a bare 1x1 convolution."""
+
+    expansion = 1
+
+    def __init__(self, inputs: int, width: int, stride: int) -> None:
+        super().__init__()
+        self.bn1 = nn.BatchNorm2d(inputs)
+        self.conv1 = conv(inputs, width, 3, stride)
+        self.bn2 = nn.BatchNorm2d(width)
+        self.conv2 = conv(width, width, 3)
+        changes = stride != 1 or inputs != width
+        self.shortcut = conv(inputs, width, 1, stride) if changes else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, inputs, H, W) to (B, width, H / stride, W / stride)."""
+        active = F.relu(self.bn1(x))
+        kept = x if self.shortcut is None else self.shortcut(active)
+        out: Tensor = self.conv2(F.relu(self.bn2(self.conv1(active))))
+        return out + kept
+
+
+class PostActBlock(nn.Module):
+    """A residual branch that ends in BN, added to the shortcut, then ReLU."""
+
+    def __init__(self, branch: nn.Sequential, inputs: int, outputs: int, stride: int) -> None:
+        super().__init__()
+        self.branch = branch
+        changes = stride != 1 or inputs != outputs
+        self.shortcut = (
+            nn.Sequential(conv(inputs, outputs, 1, stride), nn.BatchNorm2d(outputs))
+            if changes
+            else nn.Identity()
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, inputs, H, W) to (B, outputs, H / stride, W / stride)."""
+        return F.relu(self.branch(x) + self.shortcut(x))
+
+
+class BasicBlock(PostActBlock):
+    """Two 3x3 convolutions."""
+
+    expansion = 1
+
+    def __init__(self, inputs: int, width: int, stride: int) -> None:
+        branch = nn.Sequential(
+            conv(inputs, width, 3, stride),
+            nn.BatchNorm2d(width),
+            nn.ReLU(),
+            conv(width, width, 3),
+            nn.BatchNorm2d(width),
+        )
+        super().__init__(branch, inputs, width, stride)
+
+
+class Bottleneck(PostActBlock):
+    """1x1, 3x3 and 1x1 convolutions; the 3x3 one takes the stride."""
+
+    expansion = 4
+
+    def __init__(self, inputs: int, width: int, stride: int) -> None:
+        branch = nn.Sequential(
+            conv(inputs, width, 1),
+            nn.BatchNorm2d(width),
+            nn.ReLU(),
+            conv(width, width, 3, stride),
+            nn.BatchNorm2d(width),
+            nn.ReLU(),
+            conv(width, 4 * width, 1),
+            nn.BatchNorm2d(4 * width),
+        )
+        super().__init__(branch, inputs, 4 * width, stride)
+
+
+class ResNet(nn.Module):
+    """A stem, four stages of blocks at widths w, 2w, 4w and 8w, and the mean over positions.
+
+    Attributes:
+        features: F, the width of what `forward` returns.
+    """
+
+    def __init__(
+        self, block: Block, counts: Sequence[int], *, width: int, channels: int, stem: Stem
+    ) -> None:
+        super().__init__()
+        self.stem = _stem(stem, channels, width)
+        blocks: list[nn.Module] = []
+        inputs = width
+        for stage, count in enumerate(counts):
+            for position in range(count):
+                stride = 2 if stage > 0 and position == 0 else 1
+                blocks.append(block(inputs, width * 2**stage, stride))
+                inputs = width * 2**stage * block.expansion
+        self.blocks = nn.Sequential(*blocks)
+        self.features = inputs
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, channels, H, W) to (B, F)."""
+        maps: Tensor = self.blocks(self.stem(x))
+        # Unlike adaptive pooling, a mean has a deterministic backward pass on GPUs.
+        return maps.mean((2, 3))
+
+
+def _stem(kind: Stem, channels: int, width: int) -> nn.Sequential:
+    if kind == "cifar":
+        return nn.Sequential(conv(channels, width, 3), nn.BatchNorm2d(width), nn.ReLU())
+    return nn.Sequential(
+        conv(channels, width, 7, 2),
+        nn.BatchNorm2d(width),
+        nn.ReLU(),
+        nn.MaxPool2d(3, 2, padding=1),
+    )
+
+
+def preact_resnet18(*, width: int = 64, channels: int = 3) -> ResNet:
+    """PreAct ResNet-18 for small images; F = 8 * width."""
+    return ResNet(PreActBlock, (2, 2, 2, 2), width=width, channels=channels, stem="cifar")
+
+
+def resnet34(*, width: int = 64, channels: int = 3, stem: Stem = "cifar") -> ResNet:
+    """ResNet-34, by default in its CIFAR form; F = 8 * width."""
+    return ResNet(BasicBlock, (3, 4, 6, 3), width=width, channels=channels, stem=stem)
+
+
+def resnet50(*, width: int = 64, channels: int = 3, stem: Stem = "imagenet") -> ResNet:
+    """ResNet-50; F = 32 * width."""
+    return ResNet(Bottleneck, (3, 4, 6, 3), width=width, channels=channels, stem=stem)
