@@ -1,0 +1,50 @@
+"""Losses, scores, mixing and schedules: pure functions that methods are written with."""
+
+from labelproof.functional.dirichlet import dirichlet_uncertainty
+from labelproof.functional.losses import (
+    calibrated_log_softmax,
+    calibrated_softmax,
+    edl_kl,
+    edl_loss,
+    edl_nll,
+    neg_entropy,
+    prior_penalty,
+    soft_cross_entropy,
+)
+from labelproof.functional.mix import Mixed, mix, mixing_weight, mixup, sharpen
+from labelproof.functional.schedule import cosine_decay, ramp, sigmoid_ramp, step_decay
+from labelproof.functional.select import (
+    TwoGaussians,
+    excess_kurtosis,
+    fit_two_gaussians,
+    label_margin,
+    min_max,
+    two_gaussians,
+)
+
+__all__ = [
+    "Mixed",
+    "TwoGaussians",
+    "calibrated_log_softmax",
+    "calibrated_softmax",
+    "cosine_decay",
+    "dirichlet_uncertainty",
+    "edl_kl",
+    "edl_loss",
+    "edl_nll",
+    "excess_kurtosis",
+    "fit_two_gaussians",
+    "label_margin",
+    "min_max",
+    "mix",
+    "mixing_weight",
+    "mixup",
+    "neg_entropy",
+    "prior_penalty",
+    "ramp",
+    "sharpen",
+    "sigmoid_ramp",
+    "soft_cross_entropy",
+    "step_decay",
+    "two_gaussians",
+]

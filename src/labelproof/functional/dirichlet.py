@@ -1,0 +1,127 @@
+"""A Dirichlet read off the logits: its parameters, its distance from the flat one, its uncertainty.
+
+Evidence e = exp(o) of the logits o gives the parameters α = 1 + e / γ. Everything here works on
+z = o - ln γ, so that α = 1 + exp(z), and never forms exp(z) where it could be large: the gamma
+functions are taken as they stand below `CUT` and from Stirling's series in 1/x above it, after the
+terms that grow like x ln x and cancel in the sum have been cancelled on paper.
+
+Shapes: B batch, C classes.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from labelproof.errors import BadInput
+
+CUT = 16.0  # the series below are exact to 1e-15 from here on
+HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
+# ln Γ(x) = (x - ½) ln x - x + ½ ln 2π + r(x);  ψ(x) = ln x - 1/2x - q(x): odd powers of u = 1/x
+R_SERIES = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188)  # of r
+XQ_SERIES = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132)  # of x q
+
+
+def at_least_single(x: Tensor) -> Tensor:
+    """`x` in float32 if it was coarser than that: losses and scores are never taken in half."""
+    return x if x.dtype == torch.float64 else x.float()
+
+
+def at_best_double(x: Tensor) -> Tensor:
+    """`x` in float64, or float32 on a device that has no float64."""
+    return x.float() if x.device.type == "mps" else x.double()
+
+
+def log_gamma_constant(gamma: float) -> float:
+    """ln γ, with 0 for γ = 0: a Dirichlet without a constant is read as α = 1 + e."""
+    if not 0 <= gamma < math.inf:
+        raise BadInput(f"gamma must be 0 (plain softmax) or a positive number, not {gamma}.")
+    return math.log(gamma) if gamma > 0 else 0.0
+
+
+def log_alpha(z: Tensor) -> Tensor:
+    """ln(1 + exp(z)), with derivatives of every order for any z."""
+    # beyond 40 the difference to z is under half a unit in the last place of a double
+    return F.softplus(z, threshold=40.0)
+
+
+def _odd_series(u: Tensor, coefficients: tuple[float, ...]) -> Tensor:
+    """Sum of coefficients[k] u^(2k+1), by Horner's rule."""
+    square = u * u
+    total = torch.full_like(u, coefficients[-1])
+    for coefficient in reversed(coefficients[:-1]):
+        total = total * square + coefficient
+    return total * u
+
+
+def _one_class(z: Tensor) -> Tensor:
+    """-ln Γ(x) + (x - 1) ψ(x) - (x - 1) at x = 1 + exp(z); grows like -½ ln x."""
+    edge = math.log(CUT - 1)
+    h = z.clamp(max=edge).exp()  # each branch sees only arguments it can stand
+    small = h * torch.digamma(1 + h) - torch.lgamma(1 + h) - h
+    log_x = log_alpha(z).clamp(min=math.log(CUT))
+    u = (-log_x).exp()
+    tail = _odd_series(u, R_SERIES) + _odd_series(u, XQ_SERIES) * (1 - u)
+    large = 0.5 - HALF_LOG_2PI - 0.5 * log_x + 0.5 * u - tail
+    return torch.where(z < edge, small, large)
+
+
+def _all_classes(log_h: Tensor, classes: int) -> Tensor:
+    """ln Γ(S) - ln Γ(C) - (S - C) ψ(S) + (S - C) at S = C + exp(log_h); grows like (C - ½) ln S."""
+    log_c = math.log(classes)
+    log_s = (log_c + log_alpha(log_h - log_c)).clamp(min=math.log(CUT))
+    u = (-log_s).exp()
+    tail = _odd_series(u, R_SERIES) + _odd_series(u, XQ_SERIES) * (1 - classes * u)
+    constant = HALF_LOG_2PI + 0.5 - classes - math.lgamma(classes)
+    large = (classes - 0.5) * log_s + constant - 0.5 * classes * u + tail
+    if classes >= CUT:
+        return large
+    edge = math.log(CUT - classes)
+    h = log_h.clamp(max=edge).exp()
+    small = torch.lgamma(classes + h) - math.lgamma(classes) - h * torch.digamma(classes + h) + h
+    return torch.where(log_h < edge, small, large)
+
+
+def flat_divergence(z: Tensor) -> Tensor:
+    """KL(Dir(1 + exp(z)) || Dir(1)), one value a row; a class at z = -inf has no evidence."""
+    divergence = _all_classes(z.logsumexp(-1), z.shape[-1]) + _one_class(z).sum(-1)
+    # rounding must not make a divergence negative, nor lose its slope there
+    return divergence - divergence.detach().clamp(max=0)
+
+
+def _digamma_excess(log_x: Tensor) -> Tensor:
+    """ψ(x + 1) - ln x at x = exp(log_x) >= 1; falls like 1/2x."""
+    small_log = log_x.clamp(max=math.log(CUT))
+    small = torch.digamma(small_log.exp() + 1) - small_log
+    u = (-log_x.clamp(min=math.log(CUT))).exp()
+    large = u * (0.5 - _odd_series(u, XQ_SERIES))
+    return torch.where(log_x < math.log(CUT), small, large)
+
+
+def dirichlet_uncertainty(logits: Tensor, gamma: float) -> tuple[Tensor, Tensor, Tensor]:
+    """How unsure the Dirichlet with α = 1 + exp(logits) / γ is, and of what kind.
+
+    Args:
+        logits: (B, C), of any size.
+        gamma: the constant γ > 0; for 0 the parameters are 1 + exp(logits).
+
+    Returns:
+        Three (B,) tensors: vacuity C / Σα (1 without evidence, 0 with endless evidence), the
+        expected entropy of a class distribution drawn from the Dirichlet (the label's own
+        ambiguity), and the mutual information between label and that distribution (what more
+        evidence could settle). The last two add up to the entropy of the mean.
+    """
+    log_a = log_alpha(at_best_double(logits) - log_gamma_constant(gamma))
+    log_s = log_a.logsumexp(-1)
+    log_mean = log_a.log_softmax(-1)
+    mean = log_mean.exp()
+    # the entropy of the mean less the expected one, with their logarithms cancelled
+    mutual = (mean * _digamma_excess(log_a)).sum(-1) - _digamma_excess(log_s)
+    mutual = mutual.clamp(min=0)
+    expected = (-(mean * log_mean).sum(-1) - mutual).clamp(min=0)
+    vacuity = (math.log(logits.shape[-1]) - log_s).exp().clamp(max=1)
+    dtype = at_least_single(logits).dtype
+    return vacuity.to(dtype), expected.to(dtype), mutual.to(dtype)

@@ -1,0 +1,114 @@
+"""Losses on logits and probabilities: pure functions, one value an example, the caller reduces.
+
+The calibrated softmax and the evidential loss are those of DPC (Zong, Wang, Xie and Huang, AAAI
+2024): a constant γ is added to every exponential, so that the absolute size of a logit matters, and
+the model is trained as a Dirichlet with α = 1 + exp(o) / γ. γ = 0 is the plain softmax. All are
+taken in log space and hold for logits of any size; half precision is raised to float32 first.
+
+Shapes: B batch, C classes >= 2.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from labelproof.functional.dirichlet import (
+    at_best_double,
+    at_least_single,
+    flat_divergence,
+    log_alpha,
+    log_gamma_constant,
+)
+
+
+def calibrated_log_softmax(logits: Tensor, gamma: float) -> Tensor:
+    """Logarithm of the calibrated probabilities, ln((exp(o_c) + γ) / Σ_j (exp(o_j) + γ)).
+
+    Args:
+        logits: (B, C).
+        gamma: the constant γ > 0 (10 / C in the paper), or 0 for the plain softmax.
+
+    Returns:
+        (B, C), float32 or, for float64 logits, float64.
+    """
+    constant = log_gamma_constant(gamma)
+    logits = at_least_single(logits)
+    # α and exp(o) + γ differ by the factor γ, which the softmax does not see
+    scores = log_alpha(logits - constant) if gamma > 0 else logits
+    return scores.log_softmax(-1)
+
+
+def calibrated_softmax(logits: Tensor, gamma: float) -> Tensor:
+    """Calibrated probabilities ρ_c = (exp(o_c) + γ) / Σ_j (exp(o_j) + γ), eq. 2; (B, C)."""
+    return calibrated_log_softmax(logits, gamma).exp()
+
+
+def edl_nll(logits: Tensor, labels: Tensor, gamma: float) -> Tensor:
+    """Type-II negative log-likelihood of the Dirichlet, ln Σ_j α_j - ln α_y.
+
+    Args:
+        logits: (B, C).
+        labels: (B,) int64 class ids.
+        gamma: the constant γ > 0; with 0 this is cross-entropy.
+
+    Returns:
+        (B,).
+    """
+    log_probs = calibrated_log_softmax(logits, gamma)
+    return -log_probs.gather(-1, labels.unsqueeze(-1)).squeeze(-1)
+
+
+def edl_kl(logits: Tensor, labels: Tensor, gamma: float) -> Tensor:
+    """KL(Dir(α~) || Dir(1)), α~ = α with the given class set to 1: evidence for all other classes.
+
+    It is the divergence itself, not divided by C, never negative, and does not depend on the logit
+    of the given class. With γ = 0 the parameters are taken as 1 + exp(o).
+
+    Args:
+        logits: (B, C).
+        labels: (B,) int64 class ids.
+        gamma: the constant γ > 0, or 0.
+
+    Returns:
+        (B,).
+    """
+    z = at_best_double(logits) - log_gamma_constant(gamma)
+    others = z.scatter(-1, labels.unsqueeze(-1), -math.inf)
+    return flat_divergence(others).to(at_least_single(logits).dtype)
+
+
+def edl_loss(logits: Tensor, labels: Tensor, gamma: float, beta: float) -> Tensor:
+    """The evidential loss of DPC, nll + β KL / C, (B,); the KL is not computed when β is 0."""
+    nll = edl_nll(logits, labels, gamma)
+    if beta == 0:
+        return nll
+    return nll + beta / logits.shape[-1] * edl_kl(logits, labels, gamma)
+
+
+def neg_entropy(probs: Tensor) -> Tensor:
+    """Negative entropy Σ_c p_c ln p_c of each row, (B,); 0 ln 0 is 0 and has a finite slope."""
+    probs = at_least_single(probs)
+    return (probs * probs.clamp(min=torch.finfo(probs.dtype).tiny).log()).sum(-1)
+
+
+def prior_penalty(probs: Tensor) -> Tensor:
+    """KL from the uniform prior to the mean prediction, Σ_c π ln(π / mean_i p_ic), π = 1 / C.
+
+    Args:
+        probs: (B, C).
+
+    Returns:
+        A scalar, since it is the batch as a whole that should look uniform; 0 when it does, and
+        finite when a class is never predicted.
+    """
+    mean = at_least_single(probs).mean(0)
+    log_mean = mean.clamp(min=torch.finfo(mean.dtype).tiny).log()
+    return -math.log(len(mean)) - log_mean.mean()
+
+
+def soft_cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
+    """Cross-entropy -Σ_c t_c ln softmax(o)_c with target distributions (B, C); (B,)."""
+    return -(targets * at_least_single(logits).log_softmax(-1)).sum(-1)
