@@ -1,0 +1,261 @@
+"""Labels at the edge: checked once, then integer codes 0..C-1 with a name for each.
+
+Integers keep their meaning where they look like codes: if all are in 0..9999 and at least half of
+the range up to the largest occurs, class k is named "k" and gaps stay as empty classes (labels 0, 1, 3
+make four classes). Otherwise the distinct values are the classes, numbers in numeric and words in
+alphabetic order. True labels share the classes of the given ones. Labels of a test set are looked up
+among the classes of training.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor
+
+from labelproof.errors import BadInput
+
+Codes = npt.NDArray[np.int64]
+LARGEST_CODE = 10_000  # integers beyond this are taken for identifiers, not for codes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Encoded:
+    """Labels as codes, the names of the codes, and what a person should be told."""
+
+    labels: Codes | None
+    truth: Codes | None
+    classes: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
+
+
+def encode_labels(
+    given: Any,
+    *,
+    size: int,
+    truth: Any = None,
+    names: Sequence[str] | None = None,
+    known: tuple[str, ...] | None = None,
+    what: str = "the labels",
+    first_row: int = 0,
+) -> Encoded:
+    """Check given and true labels and turn both into codes.
+
+    Args:
+        given: One label per example (array, tensor, list, pandas column); None for prediction.
+        size: The number of examples.
+        truth: True labels in the same form, where known.
+        names: Names of classes 0..C-1, for integer labels.
+        known: Classes of the training data; no other may occur, and one class alone is fine.
+        what: How sentences call the labels, such as "the label column 'kind' of birds.csv".
+        first_row: Number of the first row as the user counts: 0 in arrays, 2 under a header.
+    """
+    row = {"size": size, "first_row": first_row}
+    columns = [
+        check_labels(values, what=name, **row)
+        for values, name in ((given, what), (truth, f"the true labels beside {what}"))
+        if values is not None
+    ]
+    classes = known or (tuple(str(name) for name in names) if names is not None else None)
+    if classes is None:
+        _check_same_kind(columns, what)
+        classes = vocabulary(columns)
+    codes = [encode(column, classes, what=what, first_row=first_row) for column in columns]
+    labels = codes[0] if given is not None else None
+    if known is None:
+        _check_spread(codes[0], classes, what)
+    return Encoded(
+        labels=labels,
+        truth=codes[-1] if truth is not None else None,
+        classes=classes,
+        warnings=rare_classes(labels, classes) if labels is not None and known is None else (),
+    )
+
+
+def check_labels(
+    values: Any, *, size: int, what: str = "the labels", first_row: int = 0
+) -> npt.NDArray[Any]:
+    """One label per example and none blank, as int64 or as an object array of strings."""
+    column = _as_column(values, what)
+    if len(column) != size:
+        raise BadInput(
+            f"expected one label for each of the {size} examples, but {what} hold {len(column)}; "
+            "give inputs and labels of the same length"
+        )
+    if column.dtype.kind == "f":
+        column = _whole(column, what, first_row)
+    if column.dtype.kind == "O":
+        column = _words(column, what, first_row)
+    if column.dtype.kind == "i" and size and column.min() < 0:
+        bad = np.flatnonzero(column < 0)
+        raise BadInput(
+            f"expected class numbers of 0 and above in {what}, but negative ones such as "
+            f"{column[bad[0]]} occur ({_places(bad, first_row)}); "
+            "leave these examples out or label them"
+        )
+    return column
+
+
+def vocabulary(columns: Sequence[npt.NDArray[Any]]) -> tuple[str, ...]:
+    """Names of the classes that occur in checked columns, in the order of their codes."""
+    if all(column.dtype.kind == "i" for column in columns):
+        values = np.unique(np.concatenate(columns))
+        top = int(values[-1]) + 1 if len(values) else 0
+        if top <= LARGEST_CODE and 2 * len(values) >= top:
+            return tuple(str(code) for code in range(top))
+        return tuple(str(value) for value in values)
+    return tuple(sorted({str(value) for column in columns for value in column}))
+
+
+def encode(
+    column: npt.NDArray[Any], classes: tuple[str, ...], *, what: str, first_row: int = 0
+) -> Codes:
+    """Codes of a checked column: by name, or by number where class names are words."""
+    distinct, inverse = np.unique(column, return_inverse=True)
+    values = [str(value) for value in distinct]
+    index = {name: code for code, name in enumerate(classes)}
+    unknown = [value for value in values if value not in index]
+    if unknown and column.dtype.kind == "i" and not any(name.isdigit() for name in classes):
+        index = {str(code): code for code in range(len(classes))}
+        unknown = [value for value in values if value not in index]
+    if unknown:
+        strange = np.array([value not in index for value in values])
+        rows = np.flatnonzero(strange[inverse])
+        raise BadInput(
+            f"expected only the {len(classes)} known classes ({_listed(classes)}) in {what}, but "
+            f"{_listed(unknown)} occur too ({_places(rows, first_row)}); "
+            "correct these labels, or leave these examples out"
+        )
+    return np.array([index[value] for value in values], dtype=np.int64)[inverse]
+
+
+def rare_classes(labels: Codes, classes: tuple[str, ...]) -> tuple[str, ...]:
+    """Warnings about classes that no method can learn from these labels."""
+    counts = np.bincount(labels, minlength=len(classes))
+    warnings = []
+    for number, words in ((0, "no example"), (1, "only one example")):
+        rare = [name for name, count in zip(classes, counts, strict=True) if count == number]
+        if rare:
+            plural = "classes have" if len(rare) > 1 else "class has"
+            warnings.append(f"{len(rare)} {plural} {words}: {_listed(rare)}")
+    return tuple(warnings)
+
+
+def _as_column(values: Any, what: str) -> npt.NDArray[Any]:
+    """A 1-D array of int64, float64 or object, from whatever holds labels."""
+    if isinstance(values, Tensor):
+        values = values.detach().cpu().numpy()
+    array = np.asarray(values)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise BadInput(
+            f"expected {what} as one label per example, but their shape is {array.shape}; "
+            "give class numbers or names (of one-hot rows, the position of the one)"
+        )
+    if array.dtype.kind in "iu":
+        return array.astype(np.int64)
+    if array.dtype.kind == "f":
+        return array.astype(np.float64)
+    if array.dtype.kind in "OUSb":
+        return array.astype(object)
+    raise BadInput(
+        f"expected {what} to be integers or strings, but they are {array.dtype}; "
+        "give a class number or name per example"
+    )
+
+
+def _whole(column: npt.NDArray[Any], what: str, first_row: int) -> npt.NDArray[Any]:
+    """Floats that are whole numbers, as int64."""
+    _refuse_blanks(np.isnan(column), what, first_row)
+    bad = np.flatnonzero((column != np.round(column)) | (np.abs(column) > 2**53))
+    if len(bad):
+        raise BadInput(
+            f"expected classes in {what}, but numbers that are not whole, such as "
+            f"{column[bad[0]]:g}, occur ({_places(bad, first_row)}); "
+            "name the column or array that holds classes"
+        )
+    return column.astype(np.int64)
+
+
+def _words(column: npt.NDArray[Any], what: str, first_row: int) -> npt.NDArray[Any]:
+    """Strings without outer white space; numbers written as text become int64."""
+    words = np.array([_word(value) for value in column], dtype=object)
+    _refuse_blanks(np.array([word == "" for word in words], dtype=bool), what, first_row)
+    if len(words) and all(_is_integer(word) for word in words):
+        return words.astype(np.int64)
+    try:
+        numbers = words.astype(np.float64)
+    except ValueError:
+        return words
+    finite = bool(np.isfinite(numbers).all()) and len(words) > 0
+    return _whole(numbers, what, first_row) if finite else words
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace").strip()
+    if value is None or (isinstance(value, float) and np.isnan(value)):
+        return ""
+    text = str(value).strip()
+    return "" if text in ("<NA>", "NaT") and not isinstance(value, str) else text
+
+
+def _is_integer(word: str) -> bool:
+    """Whether a number is written as Python would: "7" and "-1", but not "007"."""
+    digits = word.removeprefix("-")
+    return digits.isascii() and digits.isdigit() and len(digits) < 19 and str(int(word)) == word
+
+
+def _refuse_blanks(blank: npt.NDArray[np.bool_], what: str, first_row: int) -> None:
+    if blank.any():
+        raise BadInput(
+            f"expected a label for every example in {what}, but {int(blank.sum())} blank "
+            f"({_places(np.flatnonzero(blank), first_row)}); fill in or remove these examples"
+        )
+
+
+def _check_same_kind(columns: Sequence[npt.NDArray[Any]], what: str) -> None:
+    if len({column.dtype.kind for column in columns}) > 1:
+        raise BadInput(
+            f"expected {what} and the true labels to name classes alike, but one holds numbers "
+            f"({_example(columns, 'i')}) and the other words ({_example(columns, 'O')}); "
+            "write both as numbers or both as words"
+        )
+
+
+def _example(columns: Sequence[npt.NDArray[Any]], kind: str) -> str:
+    return repr(next(str(column[0]) for column in columns if column.dtype.kind == kind))
+
+
+def _check_spread(labels: Codes, classes: tuple[str, ...], what: str) -> None:
+    """At least two classes, and not a class of its own for every example."""
+    distinct = len(np.unique(labels))
+    if distinct < 2:
+        only = f"only {classes[labels[0]]!r} occurs" if len(labels) else "there are no examples"
+        raise BadInput(
+            f"expected at least two classes in {what}, but {only}; "
+            "name the array or column that tells the classes apart"
+        )
+    if distinct == len(labels) > 10:
+        raise BadInput(
+            f"expected classes in {what}, but each of the {len(labels)} values occurs only once; "
+            "these look like names of rows: name the array or column that holds classes"
+        )
+
+
+def _places(rows: npt.NDArray[Any], first_row: int) -> str:
+    """The first few rows as the user counts them."""
+    shown = ", ".join(str(int(row) + first_row) for row in rows[:3])
+    more = f" and {len(rows) - 3} more" if len(rows) > 3 else ""
+    counting = "from 0" if first_row == 0 else "the header as row 1"
+    return f"row{'s' if len(rows) > 1 else ''} {shown}{more}, counting {counting}"
+
+
+def _listed(names: Sequence[str], most: int = 5) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(repr(str(name)) for name in names[:most]) + more

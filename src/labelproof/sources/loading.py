@@ -1,0 +1,45 @@
+"""Which source reads what: a name, a file by its suffix, or a folder by what lies in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from labelproof.errors import BadInput
+from labelproof.sources import digits
+from labelproof.sources.npz import load_npz
+from labelproof.sources.options import Progress, SourceOptions
+from labelproof.task import Examples
+
+DEFAULTS = SourceOptions()
+
+
+def load(
+    data: str | Path,
+    options: SourceOptions = DEFAULTS,
+    like: Examples | None = None,
+    progress: Progress | None = None,
+) -> Examples:
+    """Read a data set.
+
+    Args:
+        data: A name (`digits`, `cifar10`, ...) or a path. A name wins over a file of the same name;
+            write `./digits` for the file.
+        options: How to read it.
+        like: The training data, when this is a test set or data to predict on: its encoder,
+            classes and image size are used, and labels may be absent.
+        progress: Called with (done, all) while files are read.
+
+    Raises:
+        BadInput: If the data cannot be used; the sentence says what was expected and what to do.
+    """
+    if str(data) == "digits":
+        return digits.load()
+    path = Path(data)
+    if not path.exists():
+        raise BadInput(
+            f"expected a data set, but there is no file or folder {str(data)!r} and no built-in "
+            "set of that name; check the path, or use a name such as digits or cifar10"
+        )
+    if path.suffix.lower() == ".npz":
+        return load_npz(path, options, like)
+    raise BadInput(f"expected an .npz file, but {path.name} is something else")

@@ -1,0 +1,37 @@
+"""The options that concern reading, and how reading reports its progress."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+Progress = Callable[[int, int], None]  # files done, files in all
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceOptions:
+    """How to read: every field is also an option of the command line."""
+
+    labels: Path | None = None  # CSV of labels for a flat folder of images
+    label_key: str = "y"  # array of an .npz used as given labels
+    truth_key: str | None = (
+        None  # array, or column of a table, with true labels, for the audit alone
+    )
+    label_column: str | None = None  # column of a table; found by name where None
+    file_column: str | None = None  # column of image paths
+    text_column: str | None = None  # column of texts
+    id_column: str | None = None  # column that names each row
+    truth_column: str | None = None  # as truth_key, for tables
+    drop_columns: tuple[str, ...] = ()  # columns of a table that are no features
+    data_dir: Path | None = None  # where the benchmark sets lie
+    image_size: int | None = None  # edge in pixels; chosen from the data where None
+    max_bad: float = 0.01  # share of unreadable files that is tolerated
+    cache: Path | None = None  # folder for decoded, resized images
+    memory_gb: float = 2.0  # images that fit into this much stay in memory
+    text_model: Path | None = None  # folder of a transformer, for embeddings of texts
+
+    @property
+    def truth_name(self) -> str | None:
+        """Column of true labels of a table, whichever option named it."""
+        return self.truth_column or self.truth_key
