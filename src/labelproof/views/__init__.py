@@ -6,6 +6,7 @@ of the batch. Images arrive as uint8 (B, H, W, 3) and leave as float32 (B, 3, h,
 """
 
 from labelproof.views.images import ImageViews
+from labelproof.views.policies import RandAugment
 from labelproof.views.vectors import VectorViews
 
-__all__ = ["ImageViews", "VectorViews"]
+__all__ = ["ImageViews", "RandAugment", "VectorViews"]

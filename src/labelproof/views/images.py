@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-Policy = Literal["cifar10", "imagenet", "randaugment"]
+from labelproof.views.policies import Policy, RandAugment, apply_policy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,8 +27,12 @@ class ImageViews:
         crop: "pad" crops from the image inside a black border; "resized" zooms into a random box.
         padding: Width of that border.
         flip: Whether half of the views are mirrored left to right.
-        policy: The operations of the strong view.
+        policy: The operations of the strong view: a name, or `RandAugment(n=..., m=...)`.
         cutout: Side of the square the strong view blanks; 0 blanks none.
+
+    The strong view's operations come before crop and flip, as in DPC*. With the "imagenet" policy
+    they come after a flip and a random crop that does not zoom, as DPC* has it for WebVision, where
+    `size` is 299, stored images have 320 pixels a side and `padding` is 0.
     """
 
     mean: tuple[float, ...]
@@ -37,7 +41,7 @@ class ImageViews:
     crop: Literal["pad", "resized"] = "pad"
     padding: int = 4
     flip: bool = True
-    policy: Policy = "cifar10"
+    policy: Policy | RandAugment = "cifar10"
     cutout: int = 16
 
     def plain(self, x: Tensor) -> Tensor:
@@ -52,8 +56,13 @@ class ImageViews:
         return self._normalised(self._cropped(self._enlarged(x), rng))
 
     def strong(self, x: Tensor, rng: torch.Generator) -> Tensor:
-        """The policy's operations, then the weak view, then Cutout: (B, 3, h, w)."""
-        raise NotImplementedError
+        """The policy's operations with a random crop and flip, normalised, then Cutout."""
+        x = self._enlarged(x)
+        if self.policy == "imagenet":
+            x = apply_policy(self._padded_crop(x, rng), self.policy, rng)
+        else:
+            x = self._cropped(apply_policy(x, self.policy, rng), rng)
+        return cut_out(self._normalised(x), self.cutout, rng)
 
     def _shape(self, x: Tensor) -> tuple[int, int]:
         return (self.size, self.size) if self.size else (x.shape[1], x.shape[2])
@@ -69,15 +78,19 @@ class ImageViews:
         return large.round().byte().permute(0, 2, 3, 1).contiguous()
 
     def _cropped(self, x: Tensor, rng: torch.Generator) -> Tensor:
+        if self.crop == "pad":
+            return self._padded_crop(x, rng)
+        return resized_crop(x, *draw_boxes(x, rng), self._mirror(x, rng), self._shape(x))
+
+    def _padded_crop(self, x: Tensor, rng: torch.Generator) -> Tensor:
         height, width = self._shape(x)
-        mirror = torch.rand(len(x), generator=rng) < (0.5 if self.flip else 0.0)
-        if self.crop == "resized":
-            return resized_crop(x, *draw_boxes(x, rng), mirror, (height, width))
-        rows = x.shape[1] + 2 * self.padding - height + 1
-        columns = x.shape[2] + 2 * self.padding - width + 1
-        top = torch.randint(rows, (len(x),), generator=rng)
-        left = torch.randint(columns, (len(x),), generator=rng)
-        return padded_crop(x, top, left, mirror, self.padding, (height, width))
+        room = (x.shape[1] + 2 * self.padding - height, x.shape[2] + 2 * self.padding - width)
+        top = torch.randint(room[0] + 1, (len(x),), generator=rng)
+        left = torch.randint(room[1] + 1, (len(x),), generator=rng)
+        return padded_crop(x, top, left, self._mirror(x, rng), self.padding, (height, width))
+
+    def _mirror(self, x: Tensor, rng: torch.Generator) -> Tensor:
+        return torch.rand(len(x), generator=rng) < (0.5 if self.flip else 0.0)
 
     def _normalised(self, x: Tensor) -> Tensor:
         """(B, h, w, 3) grey levels to (B, 3, h, w) in units of the channels' spread."""
@@ -159,3 +172,16 @@ def resized_crop(
     images = x.permute(0, 3, 1, 2).float()
     boxes = F.grid_sample(images, grid, padding_mode="border", align_corners=False)
     return boxes.permute(0, 2, 3, 1)
+
+
+def cut_out(x: Tensor, side: int, rng: torch.Generator) -> Tensor:
+    """One square of each image (B, 3, h, w) set to 0, its centre uniform, clipped at the border."""
+    if side == 0:
+        return x
+    hidden = []
+    for length in x.shape[2:]:
+        centre = torch.randint(length, (len(x), 1), generator=rng)
+        along = torch.arange(length)
+        hidden.append((along >= centre - side // 2) & (along < centre + side // 2))
+    square = hidden[0][:, None, :, None] & hidden[1][:, None, None, :]
+    return x.masked_fill(square.to(x.device), 0.0)
