@@ -11,6 +11,7 @@ Shapes: B batch, C classes.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -23,6 +24,7 @@ HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 # ln Γ(x) = (x - ½) ln x - x + ½ ln 2π + r(x);  ψ(x) = ln x - 1/2x - q(x): odd powers of u = 1/x
 R_SERIES = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188)  # of r
 XQ_SERIES = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132)  # of x q
+TRIGAMMA_SERIES = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66)  # of x² (ψ'(x) - u - u²/2)
 
 
 def at_least_single(x: Tensor) -> Tensor:
@@ -51,28 +53,32 @@ def log_alpha(z: Tensor) -> Tensor:
 def _odd_series(u: Tensor, coefficients: tuple[float, ...]) -> Tensor:
     """Sum of coefficients[k] u^(2k+1), by Horner's rule."""
     square = u * u
-    total = torch.full_like(u, coefficients[-1])
-    for coefficient in reversed(coefficients[:-1]):
-        total = total * square + coefficient
-    return total * u
+    total = square * coefficients[-1]
+    for coefficient in reversed(coefficients[1:-1]):
+        total = (total + coefficient) * square
+    return (total + coefficients[0]) * u
 
 
-def _one_class(z: Tensor) -> Tensor:
+def _log_total(log_h: Tensor, classes: int) -> Tensor:
+    """ln S at S = C + exp(log_h)."""
+    return math.log(classes) + log_alpha(log_h - math.log(classes))
+
+
+def _class_terms(z: Tensor) -> Tensor:
     """-ln Γ(x) + (x - 1) ψ(x) - (x - 1) at x = 1 + exp(z); grows like -½ ln x."""
     edge = math.log(CUT - 1)
     h = z.clamp(max=edge).exp()  # each branch sees only arguments it can stand
     small = h * torch.digamma(1 + h) - torch.lgamma(1 + h) - h
-    log_x = log_alpha(z).clamp(min=math.log(CUT))
+    log_x = log_alpha(z.clamp(min=edge))
     u = (-log_x).exp()
     tail = _odd_series(u, R_SERIES) + _odd_series(u, XQ_SERIES) * (1 - u)
     large = 0.5 - HALF_LOG_2PI - 0.5 * log_x + 0.5 * u - tail
     return torch.where(z < edge, small, large)
 
 
-def _all_classes(log_h: Tensor, classes: int) -> Tensor:
+def _total_term(log_h: Tensor, classes: int) -> Tensor:
     """ln Γ(S) - ln Γ(C) - (S - C) ψ(S) + (S - C) at S = C + exp(log_h); grows like (C - ½) ln S."""
-    log_c = math.log(classes)
-    log_s = (log_c + log_alpha(log_h - log_c)).clamp(min=math.log(CUT))
+    log_s = _log_total(log_h, classes).clamp(min=math.log(CUT))
     u = (-log_s).exp()
     tail = _odd_series(u, R_SERIES) + _odd_series(u, XQ_SERIES) * (1 - classes * u)
     constant = HALF_LOG_2PI + 0.5 - classes - math.lgamma(classes)
@@ -85,11 +91,60 @@ def _all_classes(log_h: Tensor, classes: int) -> Tensor:
     return torch.where(log_h < edge, small, large)
 
 
+def _class_slopes(z: Tensor) -> Tensor:
+    """h (1 - h ψ'(1 + h)) at h = exp(z), less the derivative of `_class_terms`; tends to ½."""
+    edge = math.log(CUT - 1)
+    h = z.clamp(max=edge).exp()
+    small = h * (1 - h * torch.special.polygamma(1, 1 + h))
+    u = (-log_alpha(z.clamp(min=edge))).exp()
+    large = (1 - u) * (0.5 + 0.5 * u - (1 - u) * _odd_series(u, TRIGAMMA_SERIES))
+    return torch.where(z < edge, small, large)
+
+
+def _total_slope(log_h: Tensor, classes: int) -> Tensor:
+    """S (1 - H ψ'(S)) at S = C + H and H = exp(log_h); tends to C - ½."""
+    u = (-_log_total(log_h, classes).clamp(min=math.log(CUT))).exp()
+    tail = _odd_series(u, TRIGAMMA_SERIES) * (1 - classes * u)
+    large = classes - 0.5 + 0.5 * classes * u - tail
+    if classes >= CUT:
+        return large
+    edge = math.log(CUT - classes)
+    h = log_h.clamp(max=edge).exp()
+    small = (classes + h) * (1 - h * torch.special.polygamma(1, classes + h))
+    return torch.where(log_h < edge, small, large)
+
+
+def _divergence_slope(z: Tensor) -> Tensor:
+    """Derivative of the divergence from the flat Dirichlet by each z, itself differentiable."""
+    log_h = z.logsumexp(-1, keepdim=True)
+    share = (z - _log_total(log_h, z.shape[-1])).exp()
+    return share * _total_slope(log_h, z.shape[-1]) - _class_slopes(z)
+
+
+class _FlatDivergence(torch.autograd.Function):
+    """The divergence with its derivative in closed form: exact, and half the time of the chain."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(z: Tensor) -> Tensor:
+        divergence = _total_term(z.logsumexp(-1), z.shape[-1]) + _class_terms(z).sum(-1)
+        return divergence.clamp(min=0)  # rounding must not make it negative
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Tensor:
+        (z,) = ctx.saved_tensors
+        return grads[0].unsqueeze(-1) * _divergence_slope(z)
+
+
 def flat_divergence(z: Tensor) -> Tensor:
     """KL(Dir(1 + exp(z)) || Dir(1)), one value a row; a class at z = -inf has no evidence."""
-    divergence = _all_classes(z.logsumexp(-1), z.shape[-1]) + _one_class(z).sum(-1)
-    # rounding must not make a divergence negative, nor lose its slope there
-    return divergence - divergence.detach().clamp(max=0)
+    divergence: Tensor = _FlatDivergence.apply(z)  # type: ignore[no-untyped-call]
+    return divergence
 
 
 def _digamma_excess(log_x: Tensor) -> Tensor:
@@ -121,7 +176,7 @@ def dirichlet_uncertainty(logits: Tensor, gamma: float) -> tuple[Tensor, Tensor,
     # the entropy of the mean less the expected one, with their logarithms cancelled
     mutual = (mean * _digamma_excess(log_a)).sum(-1) - _digamma_excess(log_s)
     mutual = mutual.clamp(min=0)
-    expected = (-(mean * log_mean).sum(-1) - mutual).clamp(min=0)
+    expected = (-(mean * log_mean).sum(-1) - mutual).clamp(min=0) + 0.0  # no minus zero
     vacuity = (math.log(logits.shape[-1]) - log_s).exp().clamp(max=1)
     dtype = at_least_single(logits).dtype
     return vacuity.to(dtype), expected.to(dtype), mutual.to(dtype)

@@ -158,7 +158,7 @@ def _pair(values: Tensor) -> tuple[float, float]:
 
 
 def _points(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Sorted points in [0, 1] and their counts: the values themselves, or the means of fine bins."""
+    """Sorted points in [0, 1] and their counts: the values themselves, or means of fine bins."""
     if len(x) <= EXACT_UP_TO:
         return x.sort().values, torch.ones_like(x)
     bins = (x * BINS).long().clamp(max=BINS - 1)
