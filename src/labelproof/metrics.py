@@ -118,7 +118,7 @@ def classwise_ece(probs: Tensor, labels: Tensor, bins: int = 15) -> float:
     """Mean over classes of the ECE of each class's own probability, all examples in every class."""
     probs, labels = _checked_probs(probs, labels)
     gaps = []
-    for k, column in enumerate(probs.unbind(1)):
+    for k, column in enumerate(probs.T.contiguous()):
         _, hits, mass = _sums(column, labels == k, _equal_width(column, bins), bins)
         gaps.append((hits - mass).abs().sum())
     return (torch.stack(gaps).mean() / len(labels)).item()
