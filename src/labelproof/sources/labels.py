@@ -1,10 +1,10 @@
 """Labels at the edge: checked once, then integer codes 0..C-1 with a name for each.
 
 Integers keep their meaning where they look like codes: if all are in 0..9999 and at least half of
-the range up to the largest occurs, class k is named "k" and gaps stay as empty classes (labels 0, 1, 3
-make four classes). Otherwise the distinct values are the classes, numbers in numeric and words in
-alphabetic order. True labels share the classes of the given ones. Labels of a test set are looked up
-among the classes of training.
+the range up to the largest occurs, class k is named "k" and gaps stay as empty classes (labels 0,
+1, 3 make four classes). Otherwise the distinct values are the classes, numbers in numeric and
+words in alphabetic order. True labels share the classes of the given ones. Labels of a test set
+are looked up among the classes of training.
 """
 
 from __future__ import annotations

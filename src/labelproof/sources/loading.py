@@ -6,6 +6,7 @@ from pathlib import Path
 
 from labelproof.errors import BadInput
 from labelproof.sources import digits
+from labelproof.sources.folder import load_folder
 from labelproof.sources.npz import load_npz
 from labelproof.sources.options import Progress, SourceOptions
 from labelproof.task import Examples
@@ -42,4 +43,6 @@ def load(
         )
     if path.suffix.lower() == ".npz":
         return load_npz(path, options, like)
+    if path.is_dir():
+        return load_folder(path, options, like, progress)
     raise BadInput(f"expected an .npz file, but {path.name} is something else")
