@@ -7,6 +7,16 @@ of the batch. Images arrive as uint8 (B, H, W, 3) and leave as float32 (B, 3, h,
 
 from labelproof.views.images import ImageViews
 from labelproof.views.policies import RandAugment
+from labelproof.views.sheet import views_sheet
+from labelproof.views.statistics import PUBLISHED, image_statistics, vector_statistics
 from labelproof.views.vectors import VectorViews
 
-__all__ = ["ImageViews", "RandAugment", "VectorViews"]
+__all__ = [
+    "PUBLISHED",
+    "ImageViews",
+    "RandAugment",
+    "VectorViews",
+    "image_statistics",
+    "vector_statistics",
+    "views_sheet",
+]

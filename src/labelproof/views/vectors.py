@@ -14,14 +14,15 @@ from torch import Tensor
 Numbers = Sequence[float] | Tensor
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class VectorViews:
     """Standardised vectors, and random changes of them in units of each feature's spread.
 
     Attributes:
         mean: What is subtracted from each feature; also what a hidden feature is set to.
         std: What each feature is divided by; a zero (a constant feature) divides by one.
-        spread: Spread of each feature after the division, the unit of jitter; ones where None.
+        spread: Spread of each feature after the division, the unit of jitter; where None, one, and
+            zero for constant features.
         jitter: Standard deviation of the weak view's noise, in spreads; the strong view doubles it.
         mask: Probability that the strong view hides a feature.
     """
@@ -48,10 +49,9 @@ class VectorViews:
         return noisy.masked_fill(hidden.to(x.device), 0.0)
 
     def _jittered(self, x: Tensor, amount: float, rng: torch.Generator) -> Tensor:
-        noise = torch.randn(x.shape, generator=rng).to(x.device) * amount
-        if self.spread is not None:
-            noise = noise * _row(self.spread, x)
-        return self.plain(x) + noise
+        unit = (_row(self.std, x) != 0).float() if self.spread is None else _row(self.spread, x)
+        noise = torch.randn(x.shape, generator=rng).to(x.device)
+        return self.plain(x) + amount * unit * noise
 
 
 def _row(values: Numbers, x: Tensor) -> Tensor:
