@@ -157,6 +157,13 @@ def test_inception_residual_adds_the_scaled_projection():
     torch.testing.assert_close(block(x), x + 1.0)
 
 
+def test_inception_average_pool_leaves_the_border_as_bright_as_the_middle():
+    with torch.device("meta"):
+        (pool,) = [m for m in InceptionResNetV2().modules() if isinstance(m, nn.AvgPool2d)]
+    ones = torch.ones(1, 1, 4, 4)
+    assert torch.equal(pool(ones), ones)
+
+
 def test_inception_resnet_runs_on_75_pixels():
     torch.manual_seed(0)
     trunk = NETS["inception_resnet_v2"]((3, 75, 75)).eval()
