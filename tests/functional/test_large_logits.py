@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 
 import mpmath
 import numpy as np
@@ -26,6 +28,7 @@ ROWS = [
     (0, [700.0, 710.0, -745.0, 2.0]),
 ]
 GAMMAS = [0.0, 0.1, 2.5]
+Exact = Callable[[list[float], int, float], tuple[mpf, list[mpf]]]
 
 
 def parameters(row: list[float], gamma: float) -> list[mpf]:
@@ -52,6 +55,12 @@ def exact_nll(row: list[float], label: int, gamma: float) -> tuple[mpf, list[mpf
     return mp.log(total) - mp.log(e[label] + mpf(gamma)), slope
 
 
+@functools.cache
+def exact_rows(exact: Exact, gamma: float) -> list[tuple[mpf, list[mpf]]]:
+    with mp.workdps(DIGITS):
+        return [exact(row, label, gamma) for label, row in ROWS]
+
+
 def check(ours: Tensor, exact: list[mpf], dtype: torch.dtype) -> None:
     relative = 1e-11 if dtype == torch.float64 else 3e-7
     expected = np.array([float(v) for v in exact])
@@ -68,13 +77,12 @@ def test_value_and_gradient(loss, exact, gamma, dtype):
     labels = torch.tensor([label for label, _ in ROWS])
     ours = loss(logits, labels, gamma)
     (slope,) = torch.autograd.grad(ours.sum(), logits)
-    with mp.workdps(DIGITS):
-        expected = [exact(row, label, gamma) for label, row in ROWS]
+    expected = exact_rows(exact, gamma)
     check(ours, [value for value, _ in expected], dtype)
     check(slope.flatten(), [s for _, slopes in expected for s in slopes], dtype)
 
 
-@pytest.mark.parametrize("classes", [2, 15, 16, 30])
+@pytest.mark.parametrize("classes", [2, 15, 17])
 def test_kl_for_other_numbers_of_classes(classes):
     rng = np.random.default_rng(classes)
     rows = [(rng.normal(size=classes) * scale).tolist() for scale in (0.1, 10, 300)]
