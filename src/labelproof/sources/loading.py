@@ -7,10 +7,13 @@ from pathlib import Path
 from labelproof.errors import BadInput
 from labelproof.sources import digits
 from labelproof.sources.folder import load_folder
+from labelproof.sources.names import printable
 from labelproof.sources.npz import load_npz
 from labelproof.sources.options import Progress, SourceOptions
+from labelproof.sources.table import load_table
 from labelproof.task import Examples
 
+TABLES = (".csv", ".tsv", ".txt", ".parquet", ".pq")
 DEFAULTS = SourceOptions()
 
 
@@ -45,4 +48,9 @@ def load(
         return load_npz(path, options, like)
     if path.is_dir():
         return load_folder(path, options, like, progress)
-    raise BadInput(f"expected an .npz file, but {path.name} is something else")
+    if path.suffix.lower() in TABLES:
+        return load_table(path, options, like, progress)
+    raise BadInput(
+        f"expected an .npz file, a CSV or Parquet table or a folder, but {printable(path.name)} is "
+        "none of these by its suffix; rename or convert it"
+    )
