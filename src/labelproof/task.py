@@ -1,23 +1,19 @@
 """From what a source read to what a method may see.
 
-`Examples` is what a source returns. `build_task` checks it once and splits it in two: the `Task`, all that
-a method ever sees, and the `Audit`, which holds true labels and test data and reaches only the engine
-and the report.
+`Examples` is what a source returns. `build.prepare` splits it in two: the `Task`, all that a method
+ever sees, and the `Audit`, true labels and test data, which reaches engine and report alone.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
-
-from labelproof.errors import BadInput
 
 Kind = Literal["images", "vectors"]
 
@@ -71,7 +67,7 @@ class Resident:
         return len(self.data)
 
     def take(self, index: Tensor) -> Tensor:
-        """Rows `index`, in that order; vectors become float32 here, so float16 stays float16 in memory."""
+        """Rows `index`, in that order; vectors become float32 only here, to save memory."""
         rows = self.data[index]
         return rows if rows.dtype == torch.uint8 else rows.float()
 
@@ -97,10 +93,12 @@ class Examples:
     truth: npt.NDArray[Any] | None = None  # (N,) true labels, for the audit alone
     ids: Sequence[str] | None = None  # a name per example (file, row id); the index where None
     classes: tuple[str, ...] | None = None  # names of classes 0..C-1 where the source knows them
-    captions: Sequence[str] | None = None  # the text or row to show a person, where x is not a picture
-    encoder: Encoder | None = None  # how rows became vectors; a test set is read with the same one
-    normalise: tuple[Sequence[float], Sequence[float]] | None = None  # published mean and std, if any
-    about: Mapping[str, Any] = field(default_factory=dict)  # for run.json: path, kind, what was done
+    captions: Sequence[str] | None = None  # what to show a person, where x is no picture
+    encoder: Encoder | None = None  # how rows became vectors; test data is read with it
+    normalise: tuple[Sequence[float], Sequence[float]] | None = (
+        None  # published mean and std, if any
+    )
+    about: Mapping[str, Any] = field(default_factory=dict)  # for run.json: path, what was done
     test: Examples | None = None  # a test part that came with the data
 
     @property

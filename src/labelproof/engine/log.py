@@ -1,0 +1,133 @@
+"""Telling a person how training goes: a live bar in a terminal, a line an epoch elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+
+class Reporter(Protocol):
+    """Follows a run."""
+
+    def start(self, name: str, epochs: int, done: int) -> None:
+        """A run begins, with `done` of its epochs already behind it."""
+
+    def step(self) -> None:
+        """One optimiser step was made."""
+
+    def epoch(self, line: Mapping[str, Any]) -> None:
+        """An epoch ended; `line` is what goes into metrics.jsonl."""
+
+    def close(self) -> None:
+        """The run ended or was interrupted."""
+
+
+class Silent:
+    """Says nothing."""
+
+    def start(self, name: str, epochs: int, done: int) -> None:
+        """Nothing."""
+
+    def step(self) -> None:
+        """Nothing."""
+
+    def epoch(self, line: Mapping[str, Any]) -> None:
+        """Nothing."""
+
+    def close(self) -> None:
+        """Nothing."""
+
+
+class Lines(Silent):
+    """A line an epoch, for logs and pipes."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def start(self, name: str, epochs: int, done: int) -> None:
+        """Say what begins, and how much of it is done."""
+        self._epochs, self._left = epochs, epochs - done
+        self._begin = time.monotonic()
+        already = f", {done} done before" if done else ""
+        self._console.print(f"{name}: {epochs} epochs{already}")
+
+    def epoch(self, line: Mapping[str, Any]) -> None:
+        """One line with the phase, what is known, and the time left."""
+        self._left -= 1
+        done = max(1, line["epoch"] - (self._epochs - self._left - 1))
+        pace = (time.monotonic() - self._begin) / max(1, done)
+        left = f"about {pace * self._left:.0f} s left" if self._left else "done"
+        head = f"epoch {line['epoch']}/{self._epochs} {line['phase']}"
+        self._console.print(f"{head}: {describe(line)}, {left}", soft_wrap=True)
+
+
+class Live(Silent):
+    """A bar with epoch, phase, selected share, accuracy when known, and the time left."""
+
+    def __init__(self, console: Console) -> None:
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[epoch]}/{task.fields[epochs]}"),
+            _Left(),
+            TextColumn("{task.fields[detail]}"),
+            console=console,
+        )
+        self._steps = self._per_epoch = 0
+
+    def start(self, name: str, epochs: int, done: int) -> None:
+        """Show the bar."""
+        self._name = name
+        self._bar.start()
+        self._task = self._bar.add_task(
+            name, total=epochs, completed=done, epoch=done, epochs=epochs, detail=""
+        )
+
+    def step(self) -> None:
+        """Count steps, so that the bar moves inside long epochs."""
+        self._steps += 1
+        if self._per_epoch and self._steps < self._per_epoch:
+            self._bar.advance(self._task, 1 / self._per_epoch)
+
+    def epoch(self, line: Mapping[str, Any]) -> None:
+        """Move to the end of the epoch."""
+        self._per_epoch, self._steps = self._steps, 0
+        self._bar.update(
+            self._task,
+            completed=line["epoch"],
+            epoch=line["epoch"],
+            description=f"{self._name} [{line['phase']}]",
+            detail=describe(line),
+        )
+
+    def close(self) -> None:
+        """Leave the terminal as it was found."""
+        self._bar.stop()
+
+
+class _Left(ProgressColumn):
+    """Time left, in words a person reads."""
+
+    def render(self, task: Task) -> Text:
+        text = TimeRemainingColumn().render(task)
+        return Text(f"{text} left" if not task.finished else "done")
+
+
+def describe(line: Mapping[str, Any]) -> str:
+    """The numbers of an epoch as a phrase."""
+    parts = [f"loss {line['loss']:.3f}"]
+    if "selected" in line:
+        parts.append(f"{line['selected']:.0%} of labels kept")
+    if "test_accuracy" in line:
+        parts.append(f"test accuracy {line['test_accuracy']:.1%}")
+    return ", ".join(parts)
+
+
+def reporter_for(console: Console) -> Reporter:
+    """The live bar on a terminal, lines elsewhere."""
+    return Live(console) if console.is_terminal else Lines(console)

@@ -1,0 +1,10 @@
+"""Every method by name. A new one: its file, a line here and in tests/cases.py, a page in docs/."""
+
+from labelproof.engine.method import Method
+from labelproof.methods.ce import CrossEntropy
+from labelproof.methods.dpc import DPC
+
+METHODS: dict[str, type[Method]] = {
+    "ce": CrossEntropy,
+    "dpc": DPC,
+}

@@ -1,0 +1,80 @@
+"""Cross-entropy on the given labels, the control of every comparison.
+
+One network, softmax, stochastic gradient descent. Early epochs fit mostly right labels, late ones
+memorise the wrong ones, so the best and the last epoch differ; both are reported.
+Page: docs/methods/ce.md.
+
+Shapes: B batch, C classes, N training examples.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from labelproof import functional as fn
+from labelproof.engine.learner import SGD, Learner
+from labelproof.engine.method import Logs, Phase
+from labelproof.engine.run import Run
+from labelproof.nets.heads import linear
+from labelproof.settings import Count, NonNegative, Positive, Share, check
+
+
+@dataclass
+class State:
+    """What changes during training."""
+
+    learner: Learner
+    clean: Tensor  # (N,) softmax probability of the given label
+
+
+@dataclass(frozen=True, kw_only=True)
+class CrossEntropy:
+    """Hyper-parameters; defaults are those of the DivideMix convention on CIFAR."""
+
+    title: ClassVar[str] = "Cross-entropy"
+    paper: ClassVar[str] = "none: the control of every comparison"
+    year: ClassVar[int] = 1986
+    cost: ClassVar[str] = "3 N"
+
+    epochs: Count = 300
+    batch: Count = 128
+    lr: Positive = 0.02
+    momentum: Share = 0.9
+    weight_decay: NonNegative = 5e-4
+    decay_at: Share = 0.5  # lr x 0.1 from this share of the epochs on
+
+    def __post_init__(self) -> None:
+        check(self)
+
+    def plan(self) -> tuple[Phase, ...]:
+        """One phase."""
+        return (Phase("train", self.epochs, self.train, leave=self.score),)
+
+    def setup(self, run: Run) -> State:
+        """One network with a linear head."""
+        sgd = SGD(lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
+        return State(run.learner(sgd, label=linear), torch.ones(run.task.size))
+
+    def train(self, state: State, run: Run) -> Logs:
+        """One epoch of cross-entropy."""
+        learner = state.learner
+        learner.net.train()
+        milestone = round(self.decay_at * self.epochs)
+        learner.set_lr(fn.step_decay(self.lr, run.epoch, (milestone,)))
+        for batch in run.batches(self.batch):
+            (x,) = batch.views
+            run.step(learner, fn.edl_nll(learner.net(x), batch.y, gamma=0).mean())
+        return {}
+
+    def score(self, state: State, run: Run) -> None:
+        """Clean probability: what the trained network gives the given label, (N,)."""
+        probs = run.predict(state.learner.net).softmax(1)
+        state.clean = probs.gather(1, run.y[:, None]).squeeze(1)
+
+    def predict(self, state: State, x: Tensor) -> Tensor:
+        """Softmax, (B, C)."""
+        return state.learner.net(x).softmax(1)
