@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -50,24 +51,30 @@ def labelled_images(
     about: dict[str, Any],
     truth: Any = None,
     ids: list[str] | None = None,
+    names: Sequence[str] | None = None,
     what: str = "the folder names",
     first_row: int = 0,
 ) -> Examples:
     """Examples of files with their labels, less the files that cannot be read."""
     known = like.classes if like is not None else None
     coded = encode_labels(
-        given, size=len(blobs), truth=truth, known=known, what=what, first_row=first_row
+        given,
+        size=len(blobs),
+        truth=truth,
+        names=names,
+        known=known,
+        what=what,
+        first_row=first_row,
     )
     pictures = prepare(blobs, options, like, progress, printable(about["path"]))
     rows = pictures.rows
     labels = coded.labels[rows] if coded.labels is not None else None
     rare = rare_classes(labels, coded.classes) if labels is not None and like is None else ()
-    names = ids if ids is not None else [blobs.name(row) for row in range(len(blobs))]
     return Examples(
         x=pictures.x,
         labels=labels,
         truth=coded.truth[rows] if coded.truth is not None else None,
-        ids=[names[row] for row in rows],
+        ids=[ids[row] if ids is not None else blobs.name(row) for row in rows],
         classes=coded.classes,
         about={
             **about,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from labelproof.errors import BadInput
-from labelproof.sources import digits
 from labelproof.sources.folder import load_folder
 from labelproof.sources.names import printable
 from labelproof.sources.npz import load_npz
 from labelproof.sources.options import Progress, SourceOptions
+from labelproof.sources.published.named import NAMES, load_named
 from labelproof.sources.table import load_table
 from labelproof.task import Examples
 
@@ -36,13 +36,13 @@ def load(
     Raises:
         BadInput: If the data cannot be used; the sentence says what was expected and what to do.
     """
-    if str(data) == "digits":
-        return digits.load()
+    if str(data) in NAMES:
+        return load_named(str(data), options, like, progress)
     path = Path(data)
     if not path.exists():
         raise BadInput(
             f"expected a data set, but there is no file or folder {str(data)!r} and no built-in "
-            "set of that name; check the path, or use a name such as digits or cifar10"
+            f"set of that name; check the path, or use one of {', '.join(NAMES)}"
         )
     if path.suffix.lower() == ".npz":
         return load_npz(path, options, like)
