@@ -32,7 +32,7 @@ INSTANCEWISE = ("instance", "pmd-1", "pmd-2", "pmd-3")
 def apply_noise(
     spec: NoiseSpec, y: Labels, classes: Sequence[str], inputs: Inputs | None, seed: int
 ) -> Noise:
-    """Corrupt labels as a specification says; the same seed gives the same labels everywhere.
+    """Corrupt labels as a specification says; the same seed gives the same labels.
 
     PMD noise takes its class probabilities from a quick probe of the labels given, out of fold
     (`probe_probabilities`); call `pmd` itself with those of another model.

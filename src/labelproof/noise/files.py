@@ -5,6 +5,7 @@ The new file is the old one with some labels changed and every other byte as it 
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -138,7 +139,8 @@ def _write(files: dict[Path, bytes]) -> None:
             os.replace(part, path)
     except OSError as error:
         for part in aside.values():
-            part.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                part.unlink()
         reason = error.strerror or str(error)
         raise BadInput(
             f"The labels cannot be written to {error.filename} ({reason}); choose another --out."

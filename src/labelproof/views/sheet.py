@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -90,7 +91,8 @@ def _saved(figure: Figure, path: Path) -> Path:
         figure.savefig(aside, format="png")
         os.replace(aside, path)
     except OSError as error:
-        aside.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            aside.unlink()
         reason = error.strerror or str(error)
         raise BadInput(
             f"The picture of the views cannot be written to {path} ({reason}); give another file."
