@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor
 
 from labelproof.errors import BadInput
+from labelproof.sources.frames import from_features, needs_encoding
 from labelproof.sources.labels import encode_labels
 from labelproof.task import Examples, Resident
 
@@ -33,8 +35,9 @@ def from_arrays(
     """Examples from arrays, tensors, lists or pandas columns.
 
     Args:
-        x: Images, uint8 (N, H, W, 3), (N, H, W) grey or (N, 3, H, W), or floats in [0, 1] of such a
-            shape; or vectors (N, D) of any number type.
+        x: Images, uint8 (N, H, W, 3), (N, H, W) grey or (N, 3, H, W), or floats in [0, 1] of such
+            a shape; vectors (N, D) of any number type; or a frame of pandas, which is encoded like
+            a table where it has words or gaps.
         y: Given labels (N,), numbers or names; None for data to predict on, together with `like`.
         truth: True labels (N,), which only the audit sees.
         ids: A name per example.
@@ -48,12 +51,16 @@ def from_arrays(
     Raises:
         BadInput: If an array cannot be used; the sentence says which and why.
     """
+    if y is None and like is None:
+        raise BadInput(f"expected labels with {name}, but none came; training needs a label each")
+    if needs_encoding(x, like):
+        return from_features(
+            x, y, truth=truth, ids=ids, classes=classes, x_test=x_test, y_test=y_test, like=like
+        )
     inputs = as_inputs(x, what=f"'x' of {name}")
     check_like(inputs, like, name)
     if ids is not None and len(ids) != len(inputs):
         raise BadInput(f"expected an id for each of {len(inputs)} examples, but {len(ids)} came")
-    if y is None and like is None:
-        raise BadInput(f"expected labels with {name}, but none came; training needs a label each")
     coded = encode_labels(
         y,
         size=len(inputs),
@@ -73,19 +80,7 @@ def from_arrays(
     if x_test is None:
         return train
     test = from_arrays(x_test, y_test, like=train, name=f"the test part of {name}")
-    return _with_test(train, test)
-
-
-def _with_test(train: Examples, test: Examples) -> Examples:
-    return Examples(
-        x=train.x,
-        labels=train.labels,
-        truth=train.truth,
-        ids=train.ids,
-        classes=train.classes,
-        about=train.about,
-        test=test,
-    )
+    return replace(train, test=test)
 
 
 def as_inputs(x: Any, *, what: str) -> Resident:

@@ -196,6 +196,22 @@ def unparsed(frame: Frame, encoder: TableEncoder) -> dict[str, int]:
     return {name: count for name, count in counts.items() if count}
 
 
+def giveaways(frame: Frame, labels: npt.NDArray[np.int64] | None) -> list[str]:
+    """Warnings about columns that name the label in other words."""
+    if labels is None or len(labels) < 20:
+        return []
+    classes = len(np.unique(labels))
+    suspects = [name for name in frame.columns if frame[name].nunique() == classes]
+    same = [
+        n for n in suspects if len(set(zip(as_words(frame[n]), labels, strict=True))) == classes
+    ]
+    return [
+        f"column {name!r} tells the label exactly; if it was made from the label, leave it out "
+        "with --drop-column"
+        for name in same
+    ]
+
+
 def row_caption(columns: Mapping[str, npt.NDArray[Any]]) -> Callable[[int], str]:
     """A function that shows a row in short: `name=value, ...`."""
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from labelproof.errors import BadInput
-from labelproof.sources.blobs import FileBlobs
+from labelproof.sources.blobs import Blobs, FileBlobs
 from labelproof.sources.delimited import FILE_NAMES, LABEL_NAMES, layout, pick, read_columns
 from labelproof.sources.images import Pictures, prepare
 from labelproof.sources.labels import encode_labels, rare_classes
@@ -42,7 +42,7 @@ def load_folder(
 
 
 def labelled_images(
-    blobs: FileBlobs,
+    blobs: Blobs,
     given: Any,
     options: SourceOptions,
     like: Examples | None,

@@ -9,6 +9,7 @@ are looked up among the classes of training.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,7 @@ from torch import Tensor
 from labelproof.errors import BadInput
 
 Codes = npt.NDArray[np.int64]
+NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,14})(\.[0-9]+)?")  # "7" and "7.0", but not "007"
 LARGEST_CODE = 10_000  # integers beyond this are taken for identifiers, not for codes
 
 
@@ -186,14 +188,9 @@ def _words(column: npt.NDArray[Any], what: str, first_row: int) -> npt.NDArray[A
     """Strings without outer white space; numbers written as text become int64."""
     words = np.array([_word(value) for value in column], dtype=object)
     _refuse_blanks(np.array([word == "" for word in words], dtype=bool), what, first_row)
-    if len(words) and all(_is_integer(word) for word in words):
-        return words.astype(np.int64)
-    try:
-        numbers = words.astype(np.float64)
-    except ValueError:
-        return words
-    finite = bool(np.isfinite(numbers).all()) and len(words) > 0
-    return _whole(numbers, what, first_row) if finite else words
+    if len(words) and all(NUMBER.fullmatch(word) for word in words):
+        return _whole(words.astype(np.float64), what, first_row)
+    return words
 
 
 def _word(value: Any) -> str:
@@ -203,12 +200,6 @@ def _word(value: Any) -> str:
         return ""
     text = str(value).strip()
     return "" if text in ("<NA>", "NaT") and not isinstance(value, str) else text
-
-
-def _is_integer(word: str) -> bool:
-    """Whether a number is written as Python would: "7" and "-1", but not "007"."""
-    digits = word.removeprefix("-")
-    return digits.isascii() and digits.isdigit() and len(digits) < 19 and str(int(word)) == word
 
 
 def _refuse_blanks(blank: npt.NDArray[np.bool_], what: str, first_row: int) -> None:

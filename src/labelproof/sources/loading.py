@@ -6,6 +6,7 @@ from pathlib import Path
 
 from labelproof.errors import BadInput
 from labelproof.sources.folder import load_folder
+from labelproof.sources.hugging import is_saved_dataset, load_saved
 from labelproof.sources.names import printable
 from labelproof.sources.npz import load_npz
 from labelproof.sources.options import Progress, SourceOptions
@@ -46,6 +47,8 @@ def load(
         )
     if path.suffix.lower() == ".npz":
         return load_npz(path, options, like)
+    if path.is_dir() and is_saved_dataset(path):
+        return load_saved(path, options, like, progress)
     if path.is_dir():
         return load_folder(path, options, like, progress)
     if path.suffix.lower() in TABLES:

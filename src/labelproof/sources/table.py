@@ -16,6 +16,7 @@ from labelproof.sources.columns import (
     Frame,
     TableEncoder,
     fit_table,
+    giveaways,
     row_caption,
     unparsed,
 )
@@ -79,6 +80,7 @@ def from_frame(
     progress: Progress | None,
     about: dict[str, Any],
     first_row: int,
+    names: Sequence[str] | None = None,
 ) -> Examples:
     """Examples of a frame in memory, of which `roles` says what its columns are."""
     what = printable(Path(about["path"]).name)
@@ -102,6 +104,7 @@ def from_frame(
         given,
         size=len(frame),
         truth=truth,
+        names=names,
         known=like.classes if like is not None else None,
         what=f"the label column {roles.label!r} of {what}",
         first_row=first_row,
@@ -118,7 +121,11 @@ def from_frame(
         about={
             **about,
             "encoding": encoded.encoder.describe(),
-            "warnings": [*coded.warnings, *encoded.warnings],
+            "warnings": [
+                *coded.warnings,
+                *encoded.warnings,
+                *(giveaways(features, coded.labels) if like is None else ()),
+            ],
         },
     )
 
