@@ -1,0 +1,33 @@
+"""`labelproof corrupt`: wrong labels on purpose, in a new file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from labelproof.noise import corrupt_file
+
+
+def corrupt(
+    labels: Annotated[Path, typer.Argument(help="A CSV with a label column, or an .npy array.")],
+    kind: Annotated[str, typer.Option(help="symmetric, pair, asymmetric, ...")] = "symmetric",
+    rate: Annotated[
+        float | None, typer.Option(help="Share of labels, 0 to 1; not for --kind matrix:FILE.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Decides which labels.")] = 0,
+    label_column: Annotated[str | None, typer.Option(help="Found by name where left out.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The new file.")] = None,
+) -> None:
+    """Write a copy of LABELS with label noise; the original is never touched.
+
+    Example: labelproof corrupt labels.csv --kind symmetric --rate 0.4
+    """
+    made = corrupt_file(labels, kind, rate, seed=seed, out=out, label_column=label_column)
+    count = len(made.noise.labels)
+    changed = round(made.noise.realised * count)
+    typer.echo(
+        f"{changed} of {count} labels are wrong now ({made.noise.realised:.1%}).\n"
+        f"Labels: {made.out}\nRealised rate and matrix: {made.record}"
+    )

@@ -1,0 +1,111 @@
+"""Options that several commands share, with the help that teaches them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+READING = "Reading the data"
+TRAINING = "Training"
+
+Data = Annotated[
+    str,
+    typer.Argument(
+        help="A built-in name (digits, cifar10, ...), an .npz file, a folder of class folders, a "
+        "CSV or Parquet table, or a saved Hugging Face dataset."
+    ),
+]
+Labels = Annotated[
+    Path | None,
+    typer.Option(help="CSV of labels for a flat folder of images.", rich_help_panel=READING),
+]
+LabelKey = Annotated[
+    str, typer.Option(help="Array of an .npz with the given labels.", rich_help_panel=READING)
+]
+TruthKey = Annotated[
+    str | None,
+    typer.Option(
+        help="Array or column with true labels: only for measuring, never for training.",
+        rich_help_panel=READING,
+    ),
+]
+LabelColumn = Annotated[
+    str | None, typer.Option(help="Column of a table with the labels.", rich_help_panel=READING)
+]
+FileColumn = Annotated[
+    str | None, typer.Option(help="Column of a table with image paths.", rich_help_panel=READING)
+]
+TextColumn = Annotated[
+    str | None, typer.Option(help="Column of a table with texts.", rich_help_panel=READING)
+]
+IdColumn = Annotated[
+    str | None, typer.Option(help="Column of a table that names each row.", rich_help_panel=READING)
+]
+DropColumn = Annotated[
+    list[str] | None,
+    typer.Option(help="Column of a table to leave out; repeatable.", rich_help_panel=READING),
+]
+DataDir = Annotated[
+    Path | None,
+    typer.Option(help="Where the files of a benchmark set lie.", rich_help_panel=READING),
+]
+ImageSize = Annotated[
+    int | None,
+    typer.Option(help="Edge in pixels that images are brought to.", rich_help_panel=READING),
+]
+MaxBad = Annotated[
+    float,
+    typer.Option(help="Share of unreadable files that is tolerated.", rich_help_panel=READING),
+]
+Cache = Annotated[
+    Path | None,
+    typer.Option(
+        help="Folder for decoded images, for sets that exceed memory.", rich_help_panel=READING
+    ),
+]
+MemoryGb = Annotated[
+    float,
+    typer.Option(help="Images that fit into this much memory stay there.", rich_help_panel=READING),
+]
+TextModel = Annotated[
+    Path | None,
+    typer.Option(help="Folder of a transformer that embeds the texts.", rich_help_panel=READING),
+]
+Test = Annotated[
+    str | None,
+    typer.Option(
+        help="Test data with trusted labels: measured every epoch, never used to choose.",
+        rich_help_panel=READING,
+    ),
+]
+Noise = Annotated[
+    str | None,
+    typer.Option(
+        help="Put label noise in on purpose, such as symmetric:0.4, to try a method out.",
+        rich_help_panel=READING,
+    ),
+]
+MethodName = Annotated[
+    str, typer.Option("--method", "-m", help="See `labelproof methods`.", rich_help_panel=TRAINING)
+]
+Net = Annotated[
+    str,
+    typer.Option(
+        help="auto, preact18, preact18_narrow, resnet34, resnet50, inception_resnet_v2, cnn, mlp.",
+        rich_help_panel=TRAINING,
+    ),
+]
+Epochs = Annotated[int | None, typer.Option(help="Passes over the data.", rich_help_panel=TRAINING)]
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="Change a hyper-parameter, such as lr=0.01; repeatable.",
+        rich_help_panel=TRAINING,
+    ),
+]
+Seed = Annotated[int, typer.Option(help="Decides everything random.", rich_help_panel=TRAINING)]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.", rich_help_panel=TRAINING)]

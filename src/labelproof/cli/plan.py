@@ -1,0 +1,138 @@
+"""`labelproof plan`: what was understood of the data, and what a run on it would take."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import typer
+from rich.console import Console
+
+from labelproof.build import prepare
+from labelproof.cli import options as opt
+from labelproof.cli.reading import read
+from labelproof.engine.run import pick_device
+from labelproof.estimate import Estimate, estimate
+from labelproof.fit import make_trunk
+from labelproof.recipes import chosen_method
+from labelproof.settings import settings_of, split_settings
+from labelproof.sources import SourceOptions, find_duplicates
+from labelproof.task import Examples, Task
+from labelproof.views import views_sheet
+
+SHOWN = 12  # classes, duplicates and files listed one by one
+
+
+def plan(
+    data: opt.Data,
+    labels: opt.Labels = None,
+    label_key: opt.LabelKey = "y",
+    truth_key: opt.TruthKey = None,
+    label_column: opt.LabelColumn = None,
+    file_column: opt.FileColumn = None,
+    text_column: opt.TextColumn = None,
+    id_column: opt.IdColumn = None,
+    drop_column: opt.DropColumn = None,
+    data_dir: opt.DataDir = None,
+    image_size: opt.ImageSize = None,
+    max_bad: opt.MaxBad = 0.01,
+    cache: opt.Cache = None,
+    memory_gb: opt.MemoryGb = 2.0,
+    text_model: opt.TextModel = None,
+    noise: opt.Noise = None,
+    method: opt.MethodName = "dpc",
+    net: opt.Net = "auto",
+    epochs: opt.Epochs = None,
+    set_: opt.Set = None,
+    seed: opt.Seed = 0,
+    device: opt.Device = "auto",
+    show_views: Annotated[
+        Path | None, typer.Option(help="Save a picture of the views a method trains on.")
+    ] = None,
+) -> None:
+    """Say what was understood of DATA and how long training would take; nothing is trained.
+
+    Example: labelproof plan digits --method dpc --show-views views.png
+    """
+    reading = SourceOptions(
+        labels=labels,
+        label_key=label_key,
+        truth_key=truth_key,
+        label_column=label_column,
+        file_column=file_column,
+        text_column=text_column,
+        id_column=id_column,
+        drop_columns=tuple(drop_column or ()),
+        data_dir=data_dir,
+        image_size=image_size,
+        max_bad=max_bad,
+        cache=cache,
+        memory_gb=memory_gb,
+        text_model=text_model,
+    )
+    changes = split_settings(set_ or []) | ({"epochs": str(epochs)} if epochs is not None else {})
+    chosen_method(method, "images", changes)
+    examples, _ = read(data, None, reading)
+    record = chosen_method(method, examples.kind, changes)
+    task = prepare(examples, noise=noise, seed=seed).task
+    where = pick_device(device)
+    trunk, net_name = make_trunk(net, task)
+    console = Console(soft_wrap=True, highlight=False)
+    console.print("\n".join(_data_lines(examples, task)))
+    settings = ", ".join(f"{name}={value}" for name, value in settings_of(record).items())
+    console.print(f"Method:  {method} ({settings})\nNetwork: {net_name} on {where}")
+    with Console(stderr=True).status("measuring a few batches"):
+        measured = estimate(task, record, trunk, where)
+    console.print("\n".join(_time_lines(measured)))
+    if show_views:
+        views_sheet(task.x, task.views, show_views, torch.Generator().manual_seed(seed))
+        console.print(f"Views:   {show_views}")
+
+
+def _data_lines(examples: Examples, task: Task) -> list[str]:
+    shape = " x ".join(map(str, task.x.shape))
+    counts = task.y.bincount(minlength=task.num_classes).tolist()
+    named = [f"{name}: {n}" for name, n in zip(task.classes, counts, strict=True)]
+    more = [f"and {len(named) - SHOWN} more"] if len(named) > SHOWN else []
+    held = "in memory" if task.x.resident else "read from disk as needed"
+    lines = [
+        f"Data:    {task.size} {task.kind} of {shape}, {held}",
+        f"Classes: {task.num_classes} ({', '.join(named[:SHOWN] + more)})",
+    ]
+    if examples.test is not None:
+        lines.append(f"Test:    {len(examples.test)} examples came with the data")
+    bad = examples.about.get("unreadable") or ()
+    if bad:
+        lines.append(f"Unreadable files, left out: {len(bad)}")
+        lines += [f"  {row['path']}: {row['reason']}" for row in bad[:SHOWN]]
+    return lines + _duplicate_lines(examples)
+
+
+def _duplicate_lines(examples: Examples) -> list[str]:
+    found = find_duplicates(examples)
+    if not found.groups:
+        return ["Copies:  none"]
+    lines = [
+        f"Copies:  {found.extra} examples repeat another byte for byte, "
+        f"{len(found.conflicting)} groups of them with different labels"
+    ]
+    names, classes, labels = examples.ids, examples.classes or (), examples.labels
+    for group in found.conflicting[:SHOWN]:
+        each = (
+            f"{names[i] if names is not None else i} = {classes[int(labels[i])]}"  # type: ignore[index]
+            for i in group
+        )
+        lines.append("  same bytes, different labels: " + ", ".join(each))
+    return lines
+
+
+def _time_lines(measured: Estimate) -> list[str]:
+    lines = [
+        f"Memory:  {measured.data_bytes / 1e6:.0f} MB of data, "
+        f"{measured.parameters * 12 / 1e6:.0f} MB of weights, gradients and momentum"
+    ]
+    for name, (epochs, seconds) in measured.phases.items():
+        lines.append(f"Time:    {name}, {epochs} epochs of about {seconds:.1f} s")
+    lines.append(f"         about {measured.seconds / 60:.1f} minutes in all (measured on a part)")
+    return lines

@@ -1,0 +1,99 @@
+"""One way through: examples in, a trained model and a verdict on every label out."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from labelproof import runfolder
+from labelproof.build import prepare
+from labelproof.engine.log import Reporter
+from labelproof.engine.loop import Result, train
+from labelproof.engine.method import Method
+from labelproof.engine.run import Trunk, pick_device
+from labelproof.nets import build_trunk, choose_net
+from labelproof.task import Examples, Task
+
+Net = str | nn.Module | Callable[[], nn.Module]
+
+
+def fit(
+    data: Examples,
+    method: Method,
+    *,
+    name: str = "method",
+    test: Examples | None = None,
+    noise: str | None = None,
+    net: Net = "auto",
+    seed: int = 0,
+    device: str = "auto",
+    out: Path | None = None,
+    resume: bool = False,
+    reporter: Reporter | None = None,
+    command: Sequence[str] = (),
+) -> Result:
+    """Train `method` on `data`; with `out`, leave a run folder that can be resumed and reported.
+
+    Args:
+        data: what a source read, for example `labelproof.sources.load("digits")`.
+        method: a record of hyper-parameters, for example `recipes.own_data("dpc", data.kind)`.
+        name: what the method is called in the record.
+        test: test data, for the curve alone; the part that came with the data where None.
+        noise: label noise to put in on purpose, such as `symmetric:0.4`.
+        net: a network's name, a module that maps inputs to features (copied), or a function that
+            makes one (called for every network the method needs).
+        seed: decides everything random.
+        device: `auto`, `cpu`, `cuda` or `mps`.
+        out: the run folder; None keeps nothing on disk.
+        resume: continue the run in `out`.
+        reporter: follows the progress.
+        command: the command line, for the record.
+    """
+    prepared = prepare(data, test, noise, seed)
+    where = pick_device(device)
+    trunk, net_name = make_trunk(net, prepared.task)
+    if out:
+        record = runfolder.describe(
+            name=name,
+            method=method,
+            net=net_name,
+            seed=seed,
+            device=where,
+            task=prepared.task,
+            train=data,
+            test=test or data.test,
+            noise=prepared.noise,
+            command=command,
+        )
+        runfolder.begin(out, record, resume)
+    result = train(
+        prepared.task,
+        method,
+        trunk,
+        audit=prepared.audit,
+        seed=seed,
+        device=where,
+        folder=out,
+        resume=resume,
+        reporter=reporter,
+        name=name,
+    )
+    if out:
+        runfolder.finish(out, result, prepared.audit, data)
+    return result
+
+
+def make_trunk(net: Net, task: Task) -> tuple[Trunk, str]:
+    """A function that makes a trunk for this task, and the name that run.json gives it."""
+    shape = tuple(task.views.plain(task.x.take(torch.arange(min(2, task.size)))).shape[1:])
+    if isinstance(net, str):
+        name = choose_net(shape, task.size) if net == "auto" else net
+        return lambda: build_trunk(name, shape, task.size), name
+    if isinstance(net, nn.Module):
+        module = net
+        return lambda: copy.deepcopy(module), type(module).__name__
+    return net, getattr(net, "__name__", type(net).__name__)

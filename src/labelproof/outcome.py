@@ -1,0 +1,96 @@
+"""What a result says: one row per label, and the numbers of summary.json."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from labelproof import functional as fn
+from labelproof import metrics
+from labelproof.engine.loop import Result
+from labelproof.task import Audit
+
+COLUMNS = (
+    "index",
+    "id",
+    "given",
+    "suggested",
+    "p_clean",
+    "p_suggested",
+    "margin",
+    "suspect",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelTable:
+    """Every given label with what the model thinks of it; row i is training example i."""
+
+    given: Tensor  # (N,) class
+    suggested: Tensor  # (N,) class the model would give
+    p_clean: Tensor  # (N,) probability that the given label is right
+    p_suggested: Tensor  # (N,) probability of the suggested class
+    margin: Tensor  # (N,) log-probability of the given class minus that of the best other one
+    suspect: Tensor  # (N,) bool: more likely wrong than right, and another class is more likely
+
+    def worst_first(self) -> Tensor:
+        """Indices from the most to the least suspicious; the margin decides between equals."""
+        order = np.lexsort((self.margin.numpy(), self.p_clean.numpy()))
+        return torch.from_numpy(order)
+
+
+def label_table(result: Result) -> LabelTable:
+    """What the trained model says of every given label."""
+    probs, given = result.probabilities, result.task.y
+    p_suggested, suggested = probs.max(1)
+    return LabelTable(
+        given=given,
+        suggested=suggested,
+        p_clean=result.clean,
+        p_suggested=p_suggested,
+        margin=fn.label_margin(probs.clamp_min(1e-12).log(), given),
+        suspect=(result.clean < 0.5) & (suggested != given),
+    )
+
+
+def labels_csv(table: LabelTable, classes: Sequence[str], ids: Sequence[str] | None) -> str:
+    """The table as CSV text, worst labels first."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    given, suggested = table.given.tolist(), table.suggested.tolist()
+    clean, sure = table.p_clean.tolist(), table.p_suggested.tolist()
+    margin, suspect = table.margin.tolist(), table.suspect.int().tolist()
+    for i in table.worst_first().tolist():
+        name = ids[i] if ids is not None else str(i)
+        numbers = (f"{clean[i]:.6f}", f"{sure[i]:.6f}", f"{margin[i]:.6f}")
+        writer.writerow((i, name, classes[given[i]], classes[suggested[i]], *numbers, suspect[i]))
+    return out.getvalue()
+
+
+def summarise(result: Result, table: LabelTable, audit: Audit) -> dict[str, Any]:
+    """The numbers of summary.json; what needs truth or test data is None without them."""
+    curve = [line["test_accuracy"] for line in result.history if "test_accuracy" in line]
+    best_last = metrics.best_last(curve) if curve else None
+    wrong = None if audit.truth is None else audit.truth != result.task.y
+    test = result.test_probabilities
+    known = test is not None and audit.test_y is not None
+    return {
+        "accuracy": best_last and vars(best_last),
+        "accuracy_note": "best is chosen on the test set; last10 is the mean of ten epochs",
+        "ece": metrics.ece(test, audit.test_y) if known else None,  # type: ignore[arg-type]
+        "error_auroc": None if wrong is None else metrics.error_auroc(wrong, -table.p_clean),
+        "error_ap": None if wrong is None else metrics.error_ap(wrong, -table.p_clean),
+        "suspects": int(table.suspect.sum()),
+        "suspect_detection": None if wrong is None else metrics.detection(wrong, table.suspect),
+        "noise_rate_estimate": 1 - table.p_clean.mean().item(),
+        "noise_rate_true": None if wrong is None else wrong.float().mean().item(),
+        "seconds": round(result.seconds, 1),
+    }

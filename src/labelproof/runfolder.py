@@ -1,0 +1,183 @@
+"""The run folder: a readable record of everything a run was and gave.
+
+run.json comes first, metrics.jsonl and checkpoint.pt grow with the run, the rest comes at its end:
+labels.csv, summary.json, model.safetensors and report.html. Each file is whole or absent.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import datetime, timezone
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+
+import labelproof
+from labelproof.engine import checkpoint
+from labelproof.engine.loop import Result
+from labelproof.engine.method import Method
+from labelproof.errors import BadInput
+from labelproof.files import write_json, write_text, written_whole
+from labelproof.outcome import label_table, labels_csv, summarise
+from labelproof.settings import settings_of
+from labelproof.sources import save_like
+from labelproof.task import Audit, Examples, Task, Views
+
+FORMAT = 1
+SAME = ("method", "settings", "net", "seed", "task")  # what a continued run must share
+
+
+def describe(
+    *,
+    name: str,
+    method: Method,
+    net: str,
+    seed: int,
+    device: torch.device,
+    task: Task,
+    train: Examples,
+    test: Examples | None,
+    noise: Mapping[str, Any] | None,
+    command: Sequence[str],
+) -> dict[str, Any]:
+    """What run.json says."""
+    return {
+        "format": FORMAT,
+        "labelproof": labelproof.__version__,
+        "method": name,
+        "settings": settings_of(method),
+        "net": net,
+        "seed": seed,
+        "device": str(device),
+        "task": {
+            "digest": task.digest(),
+            "size": task.size,
+            "kind": task.kind,
+            "shape": list(task.x.shape),
+            "classes": list(task.classes),
+        },
+        "data": dict(train.about),
+        "test": dict(test.about) if test else None,
+        "noise": noise,
+        "views": views_record(task.views),
+        "command": list(command),
+        "versions": {
+            "python": platform.python_version(),
+            **{package: version(package) for package in ("torch", "numpy", "scikit-learn")},
+        },
+        "started": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+    }
+
+
+def views_record(views: Views) -> dict[str, Any]:
+    """The views as plain values."""
+    values = asdict(views)  # type: ignore[call-overload]
+    plain = {k: v.tolist() if isinstance(v, torch.Tensor) else v for k, v in values.items()}
+    return {"type": type(views).__name__, **plain}
+
+
+def free_name(folder: Path) -> Path:
+    """`folder`, or the first of folder-2, folder-3, ... that does not exist yet."""
+    names = (folder, *(folder.with_name(f"{folder.name}-{i}") for i in range(2, 100_000)))
+    return next(path for path in names if not path.exists())
+
+
+def begin(folder: Path, record: Mapping[str, Any], resume: bool) -> None:
+    """Make a new run folder, or check that an old one is of the same run."""
+    old = folder / "run.json"
+    if old.exists():
+        if not resume:
+            raise BadInput(
+                f"{folder} already holds a run; add --resume to continue it, or name another --out."
+            )
+        _compare(folder, read_record(folder), record)
+        return
+    if resume:
+        raise BadInput(f"{folder} holds no run to resume (no run.json); leave out --resume.")
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise BadInput(f"{folder} exists and is no run folder; name another --out.")
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(old, record)
+
+
+def read_record(folder: Path) -> dict[str, Any]:
+    """run.json of a folder."""
+    path = folder / "run.json"
+    if not path.is_file():
+        raise BadInput(f"{folder} is no run folder: it has no run.json; name the folder of a run.")
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        if record["format"] != FORMAT:
+            raise BadInput(f"{path} has format {record['format']}, expected {FORMAT}.")
+    except (ValueError, KeyError, TypeError) as error:
+        if isinstance(error, BadInput):
+            raise
+        raise BadInput(f"{path} is damaged ({error}); restore it or start a new run.") from error
+    assert isinstance(record, dict)
+    return record
+
+
+def _compare(folder: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+    fresh = json.loads(json.dumps(new, default=str))
+    for key in SAME:
+        if old.get(key) == fresh[key]:
+            continue
+        if key == "task":
+            raise BadInput(
+                f"{folder} was made with other data or labels than these; "
+                "resume with the same data, or name another --out."
+            )
+        difference = f"{old.get(key)!r} there, {fresh[key]!r} here"
+        if key == "settings":
+            names = [n for n in fresh[key] if old.get(key, {}).get(n) != fresh[key][n]]
+            difference = ", ".join(
+                f"{n} {old.get(key, {}).get(n)!r} there, {fresh[key][n]!r} here" for n in names
+            )
+        raise BadInput(
+            f"{folder} was made with another {key} ({difference}); "
+            "resume with the same, or name another --out."
+        )
+
+
+def finish(folder: Path, result: Result, audit: Audit, train: Examples) -> dict[str, Any]:
+    """Write what a finished run gives; returns the summary."""
+    table = label_table(result)
+    summary = summarise(result, table, audit)
+    write_text(folder / "labels.csv", labels_csv(table, result.task.classes, train.ids))
+    save_like(train, folder)
+    save_model(folder, result)
+    write_unreadable(folder, train)
+    write_json(folder / "summary.json", summary)
+    return summary
+
+
+def save_model(folder: Path, result: Result) -> None:
+    """The weights of every network, in safetensors."""
+    tensors = {
+        f"{place}:{name}": tensor.detach().cpu().contiguous()
+        for place, net in checkpoint.networks(result.state).items()
+        for name, tensor in net.state_dict().items()
+    }
+    with written_whole(folder / "model.safetensors") as aside:
+        save_file(tensors, aside)
+
+
+def write_unreadable(folder: Path, train: Examples) -> None:
+    """The files that could not be read and were left out, if any: path and reason."""
+    bad = train.about.get("unreadable")
+    if not bad:
+        return
+    with (
+        written_whole(folder / "unreadable.csv") as aside,
+        aside.open("w", newline="", encoding="utf-8", errors="backslashreplace") as file,
+    ):
+        writer = csv.writer(file)
+        writer.writerow(("path", "reason"))
+        writer.writerows((row["path"], row["reason"]) for row in bad)
