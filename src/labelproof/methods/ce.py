@@ -1,7 +1,8 @@
 """Cross-entropy on the given labels, the control of every comparison.
 
 One network, softmax, stochastic gradient descent. Early epochs fit mostly right labels, late ones
-memorise the wrong ones, so the best and the last epoch differ; both are reported.
+memorise the wrong ones, so the best and the last epoch differ; both are reported. `loss="edl"` puts
+the evidential loss of DPC and its calibrated probabilities in their places.
 Page: docs/methods/ce.md.
 
 Shapes: B batch, C classes, N training examples.
@@ -10,7 +11,7 @@ Shapes: B batch, C classes, N training examples.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -22,13 +23,18 @@ from labelproof.engine.run import Run
 from labelproof.nets.heads import linear
 from labelproof.settings import Count, NonNegative, Positive, Share, check
 
+CIFAR_N: dict[str, object] = {"epochs": 100, "lr": 0.1, "decay_at": 0.6}
+PUBLISHED: dict[str, dict[str, object]] = {"cifar10n": CIFAR_N, "cifar100n": CIFAR_N}
+VECTORS: dict[str, object] = {"epochs": 15}
+IMAGES: dict[str, object] = {"epochs": 60}
+
 
 @dataclass
 class State:
     """What changes during training."""
 
     learner: Learner
-    clean: Tensor  # (N,) softmax probability of the given label
+    clean: Tensor  # (N,) probability of the given label
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +52,9 @@ class CrossEntropy:
     momentum: Share = 0.9
     weight_decay: NonNegative = 5e-4
     decay_at: Share = 0.5  # lr x 0.1 from this share of the epochs on
+    loss: Literal["ce", "edl"] = "ce"  # "edl" is L_edl of DPC
+    gamma_c: NonNegative = 10.0  # γ C of L_edl
+    beta: NonNegative = 0.5  # β of L_edl
 
     def __post_init__(self) -> None:
         check(self)
@@ -60,21 +69,34 @@ class CrossEntropy:
         return State(run.learner(sgd, label=linear), torch.ones(run.task.size))
 
     def train(self, state: State, run: Run) -> Logs:
-        """One epoch of cross-entropy."""
+        """One epoch on the given labels."""
         learner = state.learner
         learner.net.train()
         milestone = round(self.decay_at * self.epochs)
         learner.set_lr(fn.step_decay(self.lr, run.epoch, (milestone,)))
         for batch in run.batches(self.batch):
             (x,) = batch.views
-            run.step(learner, fn.edl_nll(learner.net(x), batch.y, gamma=0).mean())
+            run.step(learner, self.supervised(learner.net(x), batch.y).mean())
         return {}
+
+    def supervised(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Cross-entropy, or L_edl = L_nll + β L_kl, (B,)."""
+        beta = self.beta if self.loss == "edl" else 0.0
+        return fn.edl_loss(logits, labels, self.gamma(logits), beta)
+
+    def probability(self, logits: Tensor) -> Tensor:
+        """Softmax, calibrated when trained with L_edl, (B, C)."""
+        return fn.calibrated_softmax(logits, self.gamma(logits))
+
+    def gamma(self, logits: Tensor) -> float:
+        """γ from γ C; 0 is the plain softmax."""
+        return self.gamma_c / logits.shape[1] if self.loss == "edl" else 0.0
 
     def score(self, state: State, run: Run) -> None:
         """Clean probability: what the trained network gives the given label, (N,)."""
-        probs = run.predict(state.learner.net).softmax(1)
+        probs = self.probability(run.predict(state.learner.net))
         state.clean = probs.gather(1, run.y[:, None]).squeeze(1)
 
     def predict(self, state: State, x: Tensor) -> Tensor:
-        """Softmax, (B, C)."""
-        return state.learner.net(x).softmax(1)
+        """Class probabilities, (B, C)."""
+        return self.probability(state.learner.net(x))

@@ -1,0 +1,59 @@
+"""Cross-entropy, and the evidential loss in its place."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from labelproof import functional as fn
+from labelproof.errors import BadInput
+from labelproof.methods.ce import CrossEntropy
+from tiny import blobs
+
+LOGITS = torch.randn(8, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+LABELS = torch.arange(8) % 5
+
+
+def test_the_default_is_cross_entropy_on_a_softmax():
+    method = CrossEntropy()
+    expected = F.cross_entropy(LOGITS, LABELS, reduction="none")
+    torch.testing.assert_close(method.supervised(LOGITS, LABELS), expected)
+    torch.testing.assert_close(method.probability(LOGITS), LOGITS.softmax(1))
+
+
+def test_the_evidential_loss_as_a_plug_in():
+    method = CrossEntropy(loss="edl", gamma_c=10.0, beta=0.5)
+    alpha = 1 + LOGITS.exp() / 2  # γ = 10 / C = 2
+    others = alpha.scatter(1, LABELS[:, None], 1.0)
+    flat = torch.distributions.Dirichlet(torch.ones(5, dtype=torch.float64))
+    kl = torch.distributions.kl_divergence(torch.distributions.Dirichlet(others), flat)
+    given = alpha.gather(1, LABELS[:, None]).squeeze(1)
+    expected = alpha.sum(1).log() - given.log() + 0.5 * kl / 5
+    torch.testing.assert_close(method.supervised(LOGITS, LABELS), expected)
+    torch.testing.assert_close(method.probability(LOGITS), alpha / alpha.sum(1, keepdim=True))
+
+
+@pytest.mark.parametrize("loss", ["ce", "edl"])
+def test_clean_probability_is_that_of_the_given_label(loss):
+    problem = blobs()
+    method = CrossEntropy(epochs=6, batch=32, lr=0.05, loss=loss)
+    result = problem.train(method)
+    given = result.probabilities.gather(1, problem.task.y[:, None]).squeeze(1)
+    torch.testing.assert_close(result.clean, given)
+    assert result.history[-1]["test_accuracy"] > 0.8
+    assert result.history[-1]["error_auroc"] > 0.8
+
+
+def test_calibrated_probabilities_reach_the_user():
+    result = blobs().train(CrossEntropy(epochs=2, loss="edl"))
+    x = result.task.views.plain(result.task.x.take(torch.arange(4)))
+    with torch.no_grad():
+        logits = result.state.learner.net(x)
+    expected = fn.calibrated_softmax(logits, 10 / 3)
+    torch.testing.assert_close(result.probabilities[:4], expected)
+
+
+def test_unknown_loss_is_refused():
+    with pytest.raises(BadInput, match="loss must be one of 'ce', 'edl'"):
+        CrossEntropy(loss="mse")
