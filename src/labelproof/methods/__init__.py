@@ -3,8 +3,10 @@
 from labelproof.engine.method import Method
 from labelproof.methods.ce import CrossEntropy
 from labelproof.methods.dpc import DPC
+from labelproof.methods.mixup import Mixup
 
 METHODS: dict[str, type[Method]] = {
     "ce": CrossEntropy,
     "dpc": DPC,
+    "mixup": Mixup,
 }
