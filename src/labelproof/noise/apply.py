@@ -49,7 +49,8 @@ def apply_noise(
     """
     if seed < 0:
         raise BadInput(f"A seed is a whole number from 0 up, but got {seed}.")
-    rng, count = np.random.default_rng(seed), len(classes)
+    # A stream of its own, whatever else is drawn from the same seed.
+    rng, count = np.random.default_rng((seed, 0x6E6F697365)), len(classes)
     if spec.kind == "matrix":
         noise = from_matrix(y, read_matrix(Path(spec.file or ""), count), rng)
         noise = dataclasses.replace(noise, options={"file": spec.file})

@@ -206,7 +206,7 @@ def _mapped(
 def _chosen(count: int, rate: float, rng: np.random.Generator, exact: bool) -> Ints:
     """Indices of the examples to change: an exact share, or each with probability `rate`."""
     if exact:
-        return rng.choice(count, int(rate * count), replace=False) if count else np.empty(0, int)
+        return rng.permutation(count)[: int(rate * count)]
     return np.flatnonzero(rng.random(count) < rate)
 
 

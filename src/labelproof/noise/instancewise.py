@@ -51,7 +51,8 @@ def instance(
         shared: One matrix for all classes (CORES).
     """
     before = checked(y, num_classes, rate)
-    wrong = rng.random(len(before)) < _flip_probability(len(before), rate, rng)
+    share = _flip_probability(len(before), rate, rng)
+    wrong = rng.random(len(before)) < share
     after = before.copy()
     draws = rng.random(len(before))
     width, scaler = math.prod(inputs.shape), _scaler(inputs, scaling)

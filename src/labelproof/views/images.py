@@ -97,7 +97,7 @@ class ImageViews:
         mean = torch.tensor(self.mean, device=x.device)
         std = torch.tensor(self.std, device=x.device)
         # Whole rows at a time: an inner loop over 3 channels would be several times slower.
-        rows = x.reshape(len(x) * x.shape[1], -1).float()
+        rows = x.reshape(-1, x.shape[2] * x.shape[3]).float()
         rows.mul_((1 / (255 * std)).repeat(x.shape[2])).sub_((mean / std).repeat(x.shape[2]))
         return rows.view(x.shape).permute(0, 3, 1, 2)
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 import contextlib
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
-from matplotlib.figure import Figure
 from torch import Tensor
 
 from labelproof.errors import BadInput
 from labelproof.task import Inputs, Views
 from labelproof.views.images import ImageViews
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 REPEATS = 3  # weak and strong views shown of each example
 
@@ -47,6 +50,8 @@ def views_sheet(
 
 
 def _images(raw: Tensor, views: Views, weak: list[Tensor], strong: list[Tensor]) -> Figure:
+    from matplotlib.figure import Figure  # slow to import, and seldom needed
+
     pictures = [raw.float() / 255, *(_picture(view, views) for view in weak + strong)]
     titles = ["stored", *(["weak"] * len(weak)), *(["strong"] * len(strong))]
     figure = Figure(figsize=(1.2 * len(titles), 1.2 * len(raw) + 0.3), layout="constrained")
@@ -71,6 +76,8 @@ def _picture(view: Tensor, views: Views) -> Tensor:
 
 
 def _vectors(plain: Tensor, weak: list[Tensor], strong: list[Tensor]) -> Figure:
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(10, 1.2 * len(plain) + 0.6), layout="constrained")
     axes = figure.subplots(len(plain), 2, squeeze=False, sharex=True, sharey="row")
     for column, (title, drawn) in enumerate((("weak", weak), ("strong", strong))):
