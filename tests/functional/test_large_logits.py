@@ -10,11 +10,14 @@ import mpmath
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from mpmath import mp, mpf
+from scipy.special import polygamma
 from torch import Tensor
 
 from labelproof import functional as fn
-from labelproof.functional.dirichlet import flat_divergence
+from labelproof.functional.dirichlet import _trigamma, flat_divergence, log_alpha
 
 DIGITS = 500  # exp(1000) has 435, and its logarithm times itself cancels
 ROWS = [
@@ -96,6 +99,32 @@ def test_kl_for_other_numbers_of_classes(classes):
         ]
     check(ours, [value for value, _ in expected], torch.float64)
     check(slope.flatten(), [s for _, slopes in expected for s in slopes], torch.float64)
+
+
+def test_special_functions_to_the_last_digits():
+    x = torch.linspace(1, 40, 400, dtype=torch.float64)
+    np.testing.assert_allclose(_trigamma(x), polygamma(1, x.numpy()), rtol=1e-12)
+    z = torch.linspace(-45, 45, 901, dtype=torch.float64)
+    np.testing.assert_allclose(log_alpha(z), np.logaddexp(0, z.numpy()), rtol=1e-15)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_second_derivatives_are_finite(dtype):
+    # methods that learn through a training step differentiate the gradient again
+    logits = torch.tensor([row for _, row in ROWS], dtype=dtype, requires_grad=True)
+    labels = torch.tensor([label for label, _ in ROWS])
+    loss = fn.edl_loss(logits, labels, 2.5, 0.5).sum()
+    (slope,) = torch.autograd.grad(loss, logits, create_graph=True)
+    (curvature,) = torch.autograd.grad((slope**2).sum(), logits)
+    assert curvature.isfinite().all()
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(st.lists(st.floats(-60, 60, width=32), min_size=2, max_size=8), st.sampled_from(GAMMAS))
+def test_no_uncertainty_is_negative(row, gamma):
+    for values in fn.dirichlet_uncertainty(torch.tensor([row], dtype=torch.float64), gamma):
+        assert values.item() >= 0
+    assert fn.dirichlet_uncertainty(torch.tensor([row]), gamma)[0].item() <= 1
 
 
 @pytest.mark.parametrize("classes", [10, 100])

@@ -28,11 +28,15 @@ def test_sharpening_by_hand():
 def test_zeros_stay_zeros_and_have_a_slope():
     probs = torch.tensor([[0.8, 0.2, 0.0], [1.0, 0.0, 0.0]], requires_grad=True)
     sharp = fn.sharpen(probs, 0.5)
-    assert sharp[:, 2].tolist() == [0.0, 0.0]
+    assert sharp[:, 2].tolist() == fn.sharpen(probs, 3.0)[:, 2].tolist() == [0.0, 0.0]
     assert sharp[1].tolist() == [1.0, 0.0, 0.0]
     torch.testing.assert_close(fn.sharpen(probs, 1.0), probs)
     (sharp**2).sum().backward()
     assert probs.grad.isfinite().all()
+
+
+def test_a_vanishing_temperature_gives_the_winner():
+    assert fn.sharpen(torch.tensor([[0.3, 0.5, 0.2]]), 1e-39).tolist() == [[0.0, 1.0, 0.0]]
 
 
 @settings(max_examples=50, deadline=None, derandomize=True)

@@ -38,7 +38,12 @@ MIXTURES = [
     mixture(2, 5000, -3, 6, 0.2, (1.0, 2.5)),
     mixture(3, 3000, 0, 3, 0.6),
     mixture(4, 300, -10, 10, 0.55, (3.0, 3.0)),
+    mixture(12, 5000, 0, 4, 0.1, (2.0, 0.5)),
+    mixture(14, 4000, 0, 5, 0.9, (5.0, 1.0)),
 ]
+
+
+CUTS = range(1, 2000)
 
 
 def test_margin_by_hand_and_by_loop():
@@ -68,6 +73,27 @@ def test_selection_agrees_with_scikit_learn(values):
     ours, theirs = fn.two_gaussians(values).numpy(), sklearn_posterior(values)
     assert ((ours > 0.5) == (theirs > 0.5)).mean() >= 0.995
     assert np.abs(ours - theirs).mean() < 0.01
+
+
+@pytest.mark.parametrize("seed", [9, 10, 11])
+def test_from_the_same_start_scikit_learn_gives_the_same_digits(seed):
+    values = mixture(seed, 2000, 0, 2, 0.3, (1.0, 2.0))
+    x = fn.min_max(values).sort().values
+    # the best split in two, found by trying them all
+    errors = [x[:k].var(correction=0) * k + x[k:].var(correction=0) * (2000 - k) for k in CUTS]
+    cut = CUTS[int(np.argmin(errors))]
+    parts = (x[:cut], x[cut:])
+    model = GaussianMixture(
+        2,
+        max_iter=10,
+        tol=1e-2,
+        reg_covar=5e-4,
+        weights_init=[len(part) / 2000 for part in parts],
+        means_init=[[part.mean().item()] for part in parts],
+        precisions_init=[[[1 / (part.var(correction=0).item() + 5e-4)]] for part in parts],
+    ).fit(x[:, None].numpy())
+    posterior = model.predict_proba(fn.min_max(values)[:, None].numpy())[:, model.means_.argmax()]
+    np.testing.assert_allclose(fn.two_gaussians(values).numpy(), posterior, atol=1e-10)
 
 
 def test_fit_recovers_the_modes():

@@ -185,8 +185,7 @@ def dirichlet_uncertainty(logits: Tensor, gamma: float) -> tuple[Tensor, Tensor,
     mean = log_mean.exp()
     # the entropy of the mean less the expected one, with their logarithms cancelled
     mutual = (mean * _digamma_excess(log_a)).sum(-1) - _digamma_excess(log_s)
-    mutual = mutual.clamp(min=0)
-    expected = (-(mean * log_mean).sum(-1) - mutual).clamp(min=0) + 0.0  # no minus zero
+    expected = 0.0 - (mean * log_mean).sum(-1) - mutual
     vacuity = (math.log(logits.shape[-1]) - log_s).exp().clamp(max=1)
     dtype = at_least_single(logits).dtype
     return vacuity.to(dtype), expected.to(dtype), mutual.to(dtype)
