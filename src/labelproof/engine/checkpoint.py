@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -32,7 +31,7 @@ def load(path: Path) -> dict[str, Any]:
     """Read a checkpoint; only tensors and plain values can be in it."""
     try:
         content = torch.load(path, weights_only=True, map_location="cpu")
-    except (pickle.UnpicklingError, RuntimeError, EOFError, OSError) as error:
+    except Exception as error:  # a damaged file can make the reader stumble in any way
         raise BadInput(
             f"{path} is not a checkpoint that can be read ({type(error).__name__}); "
             "start the run anew in another folder."
@@ -99,6 +98,9 @@ def networks(state: Any) -> dict[str, nn.Module]:
         elif is_dataclass(value):
             for f in fields(value):
                 visit(f"{name}.{f.name}" if name else f.name, getattr(value, f.name))
+        elif isinstance(value, Mapping):
+            for key, item in value.items():
+                visit(f"{name}.{key}", item)
         elif isinstance(value, (tuple, list)):
             for i, item in enumerate(value):
                 visit(f"{name}.{i}", item)
