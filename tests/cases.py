@@ -2,11 +2,15 @@
 
 from labelproof.engine.method import Method
 from labelproof.methods.ce import CrossEntropy
+from labelproof.methods.dividemix import DivideMix
 from labelproof.methods.dpc import DPC
+from labelproof.methods.gce import GCE
 from labelproof.methods.mixup import Mixup
 
 CASES: dict[str, Method] = {
     "ce": CrossEntropy(epochs=6, batch=32, lr=0.05),
+    "dividemix": DivideMix(epochs=6, warmup=2, batch=16, lr=0.05, lambda_u=5.0, ramp=2.0),
     "dpc": DPC(epochs=6, warmup=2, batch=16, lr=0.05, lambda_u=5.0, ramp=2.0),
     "mixup": Mixup(epochs=6, batch=32, lr=0.05),
+    "gce": GCE(epochs=6, batch=32, lr=0.1, truncate=True, prune_every=2),
 }

@@ -2,11 +2,15 @@
 
 from labelproof.engine.method import Method
 from labelproof.methods.ce import CrossEntropy
+from labelproof.methods.dividemix import DivideMix
 from labelproof.methods.dpc import DPC
+from labelproof.methods.gce import GCE
 from labelproof.methods.mixup import Mixup
 
 METHODS: dict[str, type[Method]] = {
     "ce": CrossEntropy,
+    "dividemix": DivideMix,
     "dpc": DPC,
     "mixup": Mixup,
+    "gce": GCE,
 }

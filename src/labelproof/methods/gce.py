@@ -1,0 +1,152 @@
+"""GCE: generalised cross-entropy, plain and truncated (Zhang and Sabuncu, NeurIPS 2018).
+
+L_q = (1 - p_y^q) / q lies between cross-entropy (q -> 0, learns fast, believes every label) and the
+absolute error (q = 1, tolerates wrong labels, learns slowly). The truncated form gives a constant
+loss to examples whose given label has a probability of at most k; it is trained by turns, the
+network with a fixed set of kept examples, then the set with a fixed network.
+Page: docs/methods/gce.md.
+
+Shapes: B batch, C classes, N training examples.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+import torch
+from torch import Tensor
+
+from labelproof import functional as fn
+from labelproof.engine.learner import SGD, Learner
+from labelproof.engine.method import Logs, Phase
+from labelproof.engine.run import Run
+from labelproof.nets.heads import MultiHead, linear
+from labelproof.settings import Count, NonNegative, Positive, Range, Share, check
+
+NOISES = "symmetric-0.2 symmetric-0.5 symmetric-0.8 asymmetric-0.1 asymmetric-0.3 asymmetric-0.4"
+CIFAR_100: dict[str, object] = {
+    "epochs": 150,
+    "decay_at": (80 / 150, 120 / 150),
+    "prune_from": 80 / 150,
+}
+CIFAR_N: dict[str, object] = {"epochs": 100, "lr": 0.1, "weight_decay": 5e-4, "decay_at": (0.6,)}
+PUBLISHED: dict[str, dict[str, object]] = {
+    **{f"cifar10-{noise}": {} for noise in NOISES.split()},
+    **{f"cifar100-{noise}": CIFAR_100 for noise in NOISES.split()},
+    "cifar10n": CIFAR_N,
+    "cifar100n": CIFAR_N,
+}
+VECTORS: dict[str, object] = {"epochs": 15, "lr": 0.05, "prune_every": 3}
+IMAGES: dict[str, object] = {"epochs": 60, "lr": 0.02, "weight_decay": 5e-4, "prune_every": 5}
+
+
+@dataclass
+class State:
+    """What changes during training."""
+
+    learner: Learner
+    kept: Tensor  # (N,) w, 1 for examples that are trained on, 0 for pruned ones
+    fitted: Tensor  # examples trained on; the others, if any, choose the best epoch
+    best: MultiHead | None  # network of the best epoch so far, where examples are held out
+    best_accuracy: float
+    clean: Tensor  # (N,) probability of the given label
+
+
+@dataclass(frozen=True, kw_only=True)
+class GCE:
+    """Hyper-parameters; defaults are the paper's for CIFAR-10, not truncated."""
+
+    title: ClassVar[str] = "Generalised cross-entropy"
+    paper: ClassVar[str] = "Zhang and Sabuncu, NeurIPS 2018"
+    year: ClassVar[int] = 2018
+    cost: ClassVar[str] = "3 N (truncated: N more whenever it prunes)"
+
+    epochs: Count = 120
+    batch: Count = 128
+    lr: Positive = 0.01
+    momentum: Share = 0.9
+    weight_decay: NonNegative = 1e-4
+    decay_at: tuple[Share, ...] = (1 / 3, 2 / 3)  # lr x 0.1 from these shares of the epochs on
+    q: Annotated[float, Range(0, 1, open_low=True)] = 0.7
+    truncate: bool = False
+    k: Share = 0.5  # examples with p_y <= k are pruned
+    prune_from: Share = 1 / 3  # share of the epochs before the first pruning
+    prune_every: Count = 10  # epochs between prunings
+    hold_out: Annotated[float, Range(0, 0.5)] = 0.0  # share that picks the pruning epoch; 0: latest
+
+    def __post_init__(self) -> None:
+        check(self)
+
+    def plan(self) -> tuple[Phase, ...]:
+        """One phase."""
+        return (Phase("train", self.epochs, self.train, leave=self.score),)
+
+    def setup(self, run: Run) -> State:
+        """One network with a linear head; every example is kept."""
+        sgd = SGD(lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
+        learner = run.learner(sgd, label=linear)
+        held = int(self.hold_out * run.task.size) if self.truncate else 0
+        order = torch.randperm(run.task.size, generator=run.rng)
+        return State(
+            learner=learner,
+            kept=torch.ones(run.task.size, device=run.device),
+            fitted=order[held:].sort().values,
+            best=deepcopy(learner.net) if held else None,
+            best_accuracy=0.0,
+            clean=torch.ones(run.task.size),
+        )
+
+    def train(self, state: State, run: Run) -> Logs:
+        """One epoch of L_q on the kept examples, after a new pruning where one is due."""
+        learner = state.learner
+        if self.prunes(run.epoch):
+            state.kept = self.prune(state.best or learner.net, run)
+        learner.net.train()
+        milestones = tuple(round(share * self.epochs) for share in self.decay_at)
+        learner.set_lr(fn.step_decay(self.lr, run.epoch, milestones))
+        for batch in run.batches(self.batch, state.fitted):
+            losses = generalised_cross_entropy(learner.net(batch.views[0]), batch.y, self.q)
+            # the mean is over pruned examples too, as released: fewer kept, smaller steps
+            run.step(learner, (state.kept[batch.index] * losses).mean())
+        if state.best is not None:
+            self.keep_best(state, state.best, run)
+        return {"kept": state.kept.mean().item()} if self.truncate else {}
+
+    def prunes(self, epoch: int) -> bool:
+        """Whether the set of kept examples is chosen anew before this epoch."""
+        since = epoch - round(self.prune_from * self.epochs)
+        return self.truncate and since >= 0 and since % self.prune_every == 0
+
+    def prune(self, net: MultiHead, run: Run) -> Tensor:
+        """w = 1[p_y > k], the minimiser of Σ w (L_q(p_y) - L_q(k)); (N,), all 1 if none is left."""
+        kept = (self.given_probability(net, run) > self.k).float()
+        return kept if kept.any() else torch.ones_like(kept)
+
+    def keep_best(self, state: State, best: MultiHead, run: Run) -> None:
+        """Remember the network if it agrees with more held-out labels than any before."""
+        right = (run.predict(state.learner.net).argmax(1) == run.y).float()
+        right[state.fitted] = 0.0
+        accuracy = right.sum().item() / (run.task.size - len(state.fitted))
+        if accuracy >= state.best_accuracy:
+            state.best_accuracy = accuracy
+            best.load_state_dict(state.learner.net.state_dict())
+
+    def given_probability(self, net: MultiHead, run: Run) -> Tensor:
+        """p_y of every training example, (N,)."""
+        return run.predict(net).softmax(1).gather(1, run.y[:, None]).squeeze(1)
+
+    def score(self, state: State, run: Run) -> None:
+        """Clean probability: what the trained network gives the given label, (N,)."""
+        state.clean = self.given_probability(state.learner.net, run)
+
+    def predict(self, state: State, x: Tensor) -> Tensor:
+        """Softmax, (B, C)."""
+        return state.learner.net(x).softmax(1)
+
+
+def generalised_cross_entropy(logits: Tensor, labels: Tensor, q: float) -> Tensor:
+    """L_q = (1 - p_y^q) / q, (B,), from 0 to 1 / q; its slope is p_y^q times cross-entropy's."""
+    log_p = -fn.edl_nll(logits, labels, gamma=0)
+    return -torch.expm1(q * log_p) / q
