@@ -1,0 +1,274 @@
+"""DivideMix: noisy labels as semi-supervised learning (Li, Socher and Hoi, ICLR 2020).
+
+Two networks. After a warm-up, every epoch (1) fits two Gaussians to each network's losses on the
+given labels, (2) splits the set by the posterior of the lower one, each network for its peer, and
+(3) trains by MixMatch: labels of the labelled part are blended with the network's own prediction,
+those of the unlabelled part are guessed by both networks. Departures: docs/methods/dividemix.md.
+
+Shapes: B batch, C classes, N training examples; X labelled part, U unlabelled part of a split.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import repeat
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor
+from torch.nn.functional import one_hot
+
+from labelproof import functional as fn
+from labelproof.engine.batches import Batch
+from labelproof.engine.learner import SGD, Learner
+from labelproof.engine.method import Logs, Phase
+from labelproof.engine.run import Run
+from labelproof.errors import BadInput
+from labelproof.nets.heads import linear
+from labelproof.settings import Count, Natural, NonNegative, Positive, Share, check
+
+NINETY: dict[str, Any] = {"threshold": 0.6, "average": 5}  # where 90 % of the labels are redrawn
+PUBLISHED: dict[str, dict[str, Any]] = {
+    "cifar10-symmetric-0.2": {"lambda_u": 0.0},
+    "cifar10-symmetric-0.5": {"lambda_u": 25.0},
+    "cifar10-symmetric-0.8": {"lambda_u": 25.0},
+    "cifar10-symmetric-0.9": {"lambda_u": 50.0, **NINETY},
+    "cifar10-asymmetric-0.4": {"lambda_u": 0.0, "confidence_penalty": 1.0},
+    "cifar100-symmetric-0.2": {"lambda_u": 25.0, "warmup": 30},
+    "cifar100-symmetric-0.5": {"lambda_u": 150.0, "warmup": 30},
+    "cifar100-symmetric-0.8": {"lambda_u": 150.0, "warmup": 30},
+    "cifar100-symmetric-0.9": {"lambda_u": 150.0, "warmup": 30, **NINETY},
+    "webvision": {
+        "epochs": 80,
+        "warmup": 1,
+        "batch": 32,
+        "lr": 0.01,
+        "alpha": 0.5,
+        "lambda_u": 0.0,
+        "rows": "labelled",
+    },
+}
+VECTORS: dict[str, Any] = {"epochs": 12, "warmup": 3, "batch": 128, "lambda_u": 0.0}
+IMAGES: dict[str, Any] = {"epochs": 60, "warmup": 5}
+
+
+@dataclass
+class State:
+    """What changes during training."""
+
+    learners: tuple[Learner, Learner]
+    losses: tuple[Tensor, Tensor]  # (k, N) each: normalised losses of the last k <= average epochs
+    clean: Tensor  # (N,) probability that the given label is right, mean of the two networks'
+
+
+@dataclass(frozen=True)
+class Mixed:
+    """A mixed batch: rows of X first, then rows of U, two views each."""
+
+    x: Tensor
+    targets: Tensor  # (rows, C)
+    labelled: int  # how many rows come from X
+
+
+@dataclass(frozen=True, kw_only=True)
+class DivideMix:
+    """Hyper-parameters; defaults are those of CIFAR-10 with half of the labels redrawn."""
+
+    title: ClassVar[str] = "DivideMix"
+    paper: ClassVar[str] = "Li, Socher and Hoi, ICLR 2020"
+    year: ClassVar[int] = 2020
+    cost: ClassVar[str] = "2 N + 36 X, X of the N labels kept"
+
+    epochs: Count = 300
+    warmup: Natural = 10
+    batch: Count = 64  # B; as many unlabelled examples join the labelled ones in a step
+    lr: Positive = 0.02
+    momentum: Share = 0.9
+    weight_decay: NonNegative = 5e-4
+    decay_at: Share = 0.5  # lr x 0.1 from this share of the epochs on
+    confidence_penalty: NonNegative = 0.0  # weight of the negative entropy in the warm-up
+    average: Count = 1  # epochs whose normalised losses are averaged before the fit
+    threshold: Share = 0.5  # τ
+    temperature: Positive = 0.5  # T
+    alpha: Positive = 4.0  # Beta(α, α) of the mixing weight
+    lambda_u: NonNegative = 25.0  # λ_u, weight of L_U
+    ramp: Positive = 16.0  # epochs until λ_u is reached
+    square: Literal["mean", "sum"] = "mean"  # L_U over classes: released code | paper
+    prior_weight: NonNegative = 1.0  # λ_r, weight of L_reg
+    rows: Literal["all", "labelled"] = "all"  # rows that are forwarded; WebVision: labelled alone
+    loss: Literal["ce", "edl"] = "ce"  # "edl" puts DPC's L_edl and calibrated softmax in
+    gamma_c: NonNegative = 10.0  # γ C of L_edl
+    beta: NonNegative = 0.5  # β of L_edl
+
+    def __post_init__(self) -> None:
+        check(self)
+        if self.rows == "labelled" and self.lambda_u > 0:
+            raise BadInput(
+                "DivideMix: rows='labelled' leaves no rows for L_U; set lambda_u=0 with it."
+            )
+        if self.warmup >= self.epochs:
+            raise BadInput(
+                f"DivideMix: warmup must be smaller than epochs, not {self.warmup} of "
+                f"{self.epochs}."
+            )
+
+    def plan(self) -> tuple[Phase, ...]:
+        """Warm-up, then co-divide."""
+        return (
+            Phase("warm-up", self.warmup, self.warm_up),
+            Phase("co-divide", self.epochs - self.warmup, self.co_divide, leave=self.score),
+        )
+
+    def setup(self, run: Run) -> State:
+        """Two networks and no losses yet."""
+        sgd = SGD(lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
+        nothing = torch.zeros(0, run.task.size, device=run.device)
+        return State(
+            (run.learner(sgd, label=linear), run.learner(sgd, label=linear)),
+            (nothing, nothing),
+            torch.ones(run.task.size),
+        )
+
+    def predict(self, state: State, x: Tensor) -> Tensor:
+        """Softmax of the mean logits of the two networks, (B, C)."""
+        first, second = state.learners
+        return self.probability((first.net(x) + second.net(x)) / 2)
+
+    # ---- losses with this method's constants ----
+
+    def gamma(self, logits: Tensor) -> float:
+        """γ from γ C; 0 is plain softmax."""
+        return self.gamma_c / logits.shape[1] if self.loss == "edl" else 0.0
+
+    def probability(self, logits: Tensor) -> Tensor:
+        """Softmax, calibrated when trained with L_edl, (B, C)."""
+        return fn.calibrated_softmax(logits, self.gamma(logits))
+
+    def given_loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Cross-entropy or L_edl of hard labels, (B,)."""
+        beta = self.beta if self.loss == "edl" else 0.0
+        return fn.edl_loss(logits, labels, self.gamma(logits), beta)
+
+    def target_loss(self, logits: Tensor, targets: Tensor) -> Tensor:
+        """Cross-entropy or L_edl of soft targets: the expectation over labels drawn, (B,)."""
+        if self.loss == "ce":
+            return fn.soft_cross_entropy(logits, targets)
+        rows, classes = targets.shape
+        labels = torch.arange(classes, device=logits.device).repeat(rows)
+        each = self.given_loss(logits.repeat_interleave(classes, 0), labels)
+        return (targets * each.view(rows, classes)).sum(1)
+
+    # ---- warm-up ----
+
+    def warm_up(self, state: State, run: Run) -> Logs:
+        """One epoch on the given labels, each network by itself."""
+        for learner in state.learners:
+            self.fit_given(learner, run)
+        return {}
+
+    def fit_given(self, learner: Learner, run: Run) -> None:
+        """Cross-entropy on all given labels, plus the negative entropy where asked."""
+        learner.net.train()
+        learner.set_lr(self.learning_rate(run))
+        for batch in run.batches(2 * self.batch):
+            logits = learner.net(batch.views[0])
+            losses = [self.given_loss(logits, batch.y).mean()]
+            if self.confidence_penalty:
+                sure = fn.neg_entropy(self.probability(logits)).mean()
+                losses.append(self.confidence_penalty * sure)
+            run.step(learner, *losses)
+
+    def learning_rate(self, run: Run) -> float:
+        """Constant, then a tenth."""
+        return fn.step_decay(self.lr, run.epoch, (round(self.decay_at * self.epochs),))
+
+    # ---- co-divide ----
+
+    def co_divide(self, state: State, run: Run) -> Logs:
+        """One epoch: both networks split the set, each trains on its peer's split."""
+        first, second = state.learners
+        state.losses = (
+            self.with_losses(state.losses[0], first, run),
+            self.with_losses(state.losses[1], second, run),
+        )
+        clean_1, clean_2 = (self.clean_probability(losses) for losses in state.losses)
+        self.mixmatch(first, second, clean_2, run)
+        self.mixmatch(second, first, clean_1, run)
+        state.clean = (clean_1 + clean_2) / 2
+        return {"selected": (state.clean > self.threshold).float().mean().item()}
+
+    def score(self, state: State, run: Run) -> None:
+        """Clean probabilities by the networks as they are at the end."""
+        pairs = zip(state.losses, state.learners, strict=True)
+        now = [self.clean_probability(self.with_losses(*pair, run)) for pair in pairs]
+        state.clean = (now[0] + now[1]) / 2
+
+    def with_losses(self, past: Tensor, learner: Learner, run: Run) -> Tensor:
+        """`past` with the network's losses on the given labels, normalised to [0, 1], added."""
+        losses = fn.min_max(self.given_loss(run.predict(learner.net), run.y))
+        return torch.cat([past, losses[None]])[-self.average :]
+
+    def clean_probability(self, losses: Tensor) -> Tensor:
+        """Posterior of the lower of two Gaussians, (N,)."""
+        return fn.two_gaussians(-losses.mean(0))
+
+    # ---- MixMatch on the two parts ----
+
+    def mixmatch(self, learner: Learner, peer: Learner, clean: Tensor, run: Run) -> None:
+        """One epoch of one network on the split its peer made."""
+        kept = clean > self.threshold
+        labelled, unlabelled = kept.nonzero().squeeze(1), (~kept).nonzero().squeeze(1)
+        if len(labelled) == 0:  # nothing to trust: another epoch on the given labels
+            self.fit_given(learner, run)
+            return
+        learner.net.train()
+        peer.net.eval()
+        learner.set_lr(self.learning_rate(run))
+        batches = run.batches(self.batch, labelled, ("weak", "weak"))
+        others = run.batches(self.batch, unlabelled, ("weak", "weak"), forever=True)
+        pairs = zip(batches, others if len(unlabelled) else repeat(None), strict=False)
+        for i, (x, u) in enumerate(pairs):
+            mixed = self.mix(learner, peer, x, u, clean[x.index], run)
+            elapsed = run.epoch + i / len(batches)
+            run.step(learner, *self.losses(learner, mixed, elapsed))
+
+    @torch.no_grad()
+    def mix(
+        self, learner: Learner, peer: Learner, x: Batch, u: Batch | None, clean: Tensor, run: Run
+    ) -> Mixed:
+        """Co-refine, co-guess, sharpen, and mix all rows with one weight and one permutation."""
+        targets, inputs = self.co_refine(learner, x, clean, run).repeat(2, 1), [*x.views]
+        if u is not None:
+            targets = torch.cat([targets, self.co_guess(learner, peer, u).repeat(2, 1)])
+            inputs += u.views
+        mixed, weight, permutation = fn.mixup(torch.cat(inputs), self.alpha, run.rng)
+        return Mixed(mixed, fn.mix(targets, weight, permutation), 2 * len(x.index))
+
+    def co_refine(self, learner: Learner, x: Batch, clean: Tensor, run: Run) -> Tensor:
+        """w y + (1 - w) p with the mean p of both views (eq. 3), sharpened (eq. 4)."""
+        given = one_hot(x.y, run.task.num_classes).float()
+        first, second = self.probability(learner.net(torch.cat(x.views))).chunk(2)
+        w = clean[:, None].float()
+        return fn.sharpen(w * given + (1 - w) * (first + second) / 2, self.temperature)
+
+    def co_guess(self, learner: Learner, peer: Learner, u: Batch) -> Tensor:
+        """Mean of both networks over both views, sharpened."""
+        views = torch.cat(u.views)
+        both = self.probability(learner.net(views)) + self.probability(peer.net(views))
+        first, second = both.chunk(2)
+        return fn.sharpen((first + second) / 4, self.temperature)
+
+    def losses(self, learner: Learner, mixed: Mixed, elapsed: float) -> list[Tensor]:
+        """L_X + λ_r L_reg + λ_u(t) L_U (eq. 9 to 12), each a scalar."""
+        n = mixed.labelled
+        logits = learner.net(mixed.x[:n] if self.rows == "labelled" else mixed.x)
+        probs = self.probability(logits)
+        losses = [
+            self.target_loss(logits[:n], mixed.targets[:n]).mean(),
+            self.prior_weight * fn.prior_penalty(probs),
+        ]
+        if self.lambda_u and len(logits) > n:
+            square = (probs[n:] - mixed.targets[n:]) ** 2
+            l_u = square.mean() if self.square == "mean" else square.sum(1).mean()
+            losses.append(self.lambda_u * fn.ramp(elapsed, self.warmup, self.ramp) * l_u)
+        return losses
