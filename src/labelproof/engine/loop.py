@@ -21,6 +21,7 @@ from labelproof.errors import BadInput
 from labelproof.task import Audit, Inputs, Task
 
 Line = dict[str, Any]
+CHECKPOINT = "checkpoint.pt"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,14 +75,11 @@ def train(
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         run = Run(task, trunk, device=device, seed=seed)
         state = method.setup(run)
-        saved = _saved(folder) if resume else None
-        if saved:
-            state = checkpoint.unpack(state, saved["state"])
-        history: list[Line] = saved["history"] if saved else []
+        state, history = _restored(folder, state) if resume else (state, [])
         before = history[-1]["elapsed"] if history else 0.0
         started = time.monotonic() - before
         if folder:
-            rewrite_metrics(folder, history)
+            _make_room(folder, history)
         run.on_step = reporter.step
         reporter.start(name, sum(p.epochs for p in method.plan()), len(history))
         try:
@@ -151,9 +149,10 @@ def _one_epoch(epoch: int, phase: Phase, first: bool, last: bool, state: Any, ru
     if first and phase.enter:
         phase.enter(state, run)
     logs = phase.epoch(state, run)
+    loss = run.mean_loss()  # before `leave`, which has no use for networks that diverged
     if last and phase.leave:
         phase.leave(state, run)
-    return {"loss": run.mean_loss(), **logs}
+    return {"loss": loss, **logs}
 
 
 def _eval_mode(state: Any) -> None:
@@ -161,15 +160,32 @@ def _eval_mode(state: Any) -> None:
         net.eval()
 
 
-def _saved(folder: Path | None) -> dict[str, Any] | None:
+def _restored(folder: Path | None, state: Any) -> tuple[Any, list[Line]]:
+    """State and history as the folder's checkpoint has them, if there is one."""
     if folder is None:
         raise BadInput("to resume, name the run folder to continue from.")
-    path = folder / "checkpoint.pt"
-    return checkpoint.load(path) if path.exists() else None
+    path = folder / CHECKPOINT
+    if not path.exists():
+        return state, []
+    saved = checkpoint.load(path)
+    try:
+        return checkpoint.unpack(state, saved["state"]), [dict(line) for line in saved["history"]]
+    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+        raise BadInput(
+            f"{path} does not fit this method and network ({type(error).__name__}); "
+            "resume with those it was made with, or start anew in another folder."
+        ) from error
+
+
+def _make_room(folder: Path, history: list[Line]) -> None:
+    """Let the folder tell of this run alone; an older checkpoint must not be resumed by mistake."""
+    if not history:
+        (folder / CHECKPOINT).unlink(missing_ok=True)
+    rewrite_metrics(folder, history)
 
 
 def _keep(folder: Path | None, state: Any, history: list[Line]) -> None:
     if folder is None:
         return
     append_metrics(folder, history[-1])
-    checkpoint.save(folder / "checkpoint.pt", {"state": checkpoint.pack(state), "history": history})
+    checkpoint.save(folder / CHECKPOINT, {"state": checkpoint.pack(state), "history": history})
