@@ -1,5 +1,6 @@
 """Losses, scores, mixing and schedules: pure functions that methods are written with."""
 
+from labelproof.functional.coteaching import forget_rate, late_decay, small_loss
 from labelproof.functional.dirichlet import dirichlet_uncertainty
 from labelproof.functional.losses import (
     calibrated_log_softmax,
@@ -12,6 +13,7 @@ from labelproof.functional.losses import (
     soft_cross_entropy,
 )
 from labelproof.functional.mix import Mixed, mix, mixing_weight, mixup, sharpen
+from labelproof.functional.robust import clipped_softmax, early_learning_penalty
 from labelproof.functional.schedule import cosine_decay, ramp, sigmoid_ramp, step_decay
 from labelproof.functional.select import (
     TwoGaussians,
@@ -27,14 +29,18 @@ __all__ = [
     "TwoGaussians",
     "calibrated_log_softmax",
     "calibrated_softmax",
+    "clipped_softmax",
     "cosine_decay",
     "dirichlet_uncertainty",
+    "early_learning_penalty",
     "edl_kl",
     "edl_loss",
     "edl_nll",
     "excess_kurtosis",
     "fit_two_gaussians",
+    "forget_rate",
     "label_margin",
+    "late_decay",
     "min_max",
     "mix",
     "mixing_weight",
@@ -44,6 +50,7 @@ __all__ = [
     "ramp",
     "sharpen",
     "sigmoid_ramp",
+    "small_loss",
     "soft_cross_entropy",
     "step_decay",
     "two_gaussians",
