@@ -4,6 +4,7 @@ from labelproof.engine.method import Method
 from labelproof.methods.ce import CrossEntropy
 from labelproof.methods.dividemix import DivideMix
 from labelproof.methods.dpc import DPC
+from labelproof.methods.elr import ELR
 from labelproof.methods.gce import GCE
 from labelproof.methods.mixup import Mixup
 
@@ -13,4 +14,5 @@ CASES: dict[str, Method] = {
     "dpc": DPC(epochs=6, warmup=2, batch=16, lr=0.05, lambda_u=5.0, ramp=2.0),
     "mixup": Mixup(epochs=6, batch=32, lr=0.05),
     "gce": GCE(epochs=6, batch=32, lr=0.1, truncate=True, prune_every=2),
+    "elr": ELR(epochs=6, batch=32, lr=0.05, cycle=6),
 }

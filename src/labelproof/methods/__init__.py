@@ -4,6 +4,7 @@ from labelproof.engine.method import Method
 from labelproof.methods.ce import CrossEntropy
 from labelproof.methods.dividemix import DivideMix
 from labelproof.methods.dpc import DPC
+from labelproof.methods.elr import ELR
 from labelproof.methods.gce import GCE
 from labelproof.methods.mixup import Mixup
 
@@ -13,4 +14,5 @@ METHODS: dict[str, type[Method]] = {
     "dpc": DPC,
     "mixup": Mixup,
     "gce": GCE,
+    "elr": ELR,
 }
