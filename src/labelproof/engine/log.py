@@ -51,19 +51,18 @@ class Lines(Silent):
 
     def start(self, name: str, epochs: int, done: int) -> None:
         """Say what begins, and how much of it is done."""
-        self._epochs, self._left = epochs, epochs - done
+        self._epochs, self._before = epochs, done
         self._begin = time.monotonic()
         already = f", {done} done before" if done else ""
-        self._console.print(f"{name}: {epochs} epochs{already}")
+        self._console.print(f"{name}: {epochs} epochs{already}", markup=False)
 
     def epoch(self, line: Mapping[str, Any]) -> None:
         """One line with the phase, what is known, and the time left."""
-        self._left -= 1
-        done = max(1, line["epoch"] - (self._epochs - self._left - 1))
-        pace = (time.monotonic() - self._begin) / max(1, done)
-        left = f"about {pace * self._left:.0f} s left" if self._left else "done"
+        remaining = self._epochs - line["epoch"]
+        pace = (time.monotonic() - self._begin) / (line["epoch"] - self._before)
+        left = f"about {pace * remaining:.0f} s left" if remaining else "done"
         head = f"epoch {line['epoch']}/{self._epochs} {line['phase']}"
-        self._console.print(f"{head}: {describe(line)}, {left}", soft_wrap=True)
+        self._console.print(f"{head}: {describe(line)}, {left}", soft_wrap=True, markup=False)
 
 
 class Live(Silent):
@@ -71,11 +70,11 @@ class Live(Silent):
 
     def __init__(self, console: Console) -> None:
         self._bar = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
             TextColumn("{task.fields[epoch]}/{task.fields[epochs]}"),
             _Left(),
-            TextColumn("{task.fields[detail]}"),
+            TextColumn("{task.fields[detail]}", markup=False),
             console=console,
         )
         self._steps = self._per_epoch = 0
