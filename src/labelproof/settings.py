@@ -27,7 +27,8 @@ class Range:
     open_low: bool = False
 
     def __contains__(self, value: float) -> bool:
-        return (value > self.low if self.open_low else value >= self.low) and value <= self.high
+        low = value > self.low if self.open_low else value >= self.low
+        return low and value <= self.high and value < math.inf
 
     def __str__(self) -> str:
         if self.high == math.inf:
@@ -106,7 +107,7 @@ def _check_value(kind: str, name: str, value: Any, hint: Any) -> None:
             whole = plain is float or isinstance(value, int)
             if number and whole and all(value in limit for limit in limits):
                 return
-        elif get_origin(plain) is tuple or value is None or isinstance(value, plain):
+        elif get_origin(plain) is tuple or isinstance(value, plain):
             return
     wanted = " or ".join(_describe(option) for option in _options(hint))
     raise BadInput(f"{kind}: {name} must be {wanted}, not {value!r}.")
