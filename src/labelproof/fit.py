@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -34,6 +35,7 @@ def fit(
     out: Path | None = None,
     resume: bool = False,
     reporter: Reporter | None = None,
+    reading: Mapping[str, Any] | None = None,
     command: Sequence[str] = (),
 ) -> Result:
     """Train `method` on `data`; with `out`, leave a run folder that can be resumed and reported.
@@ -51,6 +53,7 @@ def fit(
         out: the run folder; None keeps nothing on disk.
         resume: continue the run in `out`.
         reporter: follows the progress.
+        reading: how the data was read, for the record: `data`, `test` and the source's options.
         command: the command line, for the record.
     """
     prepared = prepare(data, test, noise, seed)
@@ -67,6 +70,7 @@ def fit(
             train=data,
             test=test or data.test,
             noise=prepared.noise,
+            reading=reading,
             command=command,
         )
         runfolder.begin(out, record, resume)

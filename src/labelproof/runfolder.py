@@ -45,6 +45,7 @@ def describe(
     train: Examples,
     test: Examples | None,
     noise: Mapping[str, Any] | None,
+    reading: Mapping[str, Any] | None,
     command: Sequence[str],
 ) -> dict[str, Any]:
     """What run.json says."""
@@ -63,6 +64,7 @@ def describe(
             "shape": list(task.x.shape),
             "classes": list(task.classes),
         },
+        "reading": reading,  # how to read the same data again; None when it came from memory
         "data": dict(train.about),
         "test": dict(test.about) if test else None,
         "noise": noise,

@@ -119,6 +119,7 @@ class Task:
     classes: tuple[str, ...]
     views: Views
     kind: Kind
+    fixed: Tensor | None = None  # (N,) bool: labels a person has confirmed
 
     @property
     def size(self) -> int:

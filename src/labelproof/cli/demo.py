@@ -45,6 +45,7 @@ def demo(
             out=out / name,
             resume=(out / name / "run.json").exists(),
             reporter=reporter_for(Console(stderr=True)),
+            reading={"data": "digits", "test": None, "options": {}},
             command=("labelproof", "demo"),
         )
     summaries = {name: _summary(out / name) for name in ("ce", "dpc")}

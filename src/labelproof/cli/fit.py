@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -93,6 +94,7 @@ def fit(
             out=folder,
             resume=resume,
             reporter=reporter_for(console),
+            reading={"data": data, "test": test, "options": asdict(reading)},
             command=sys.argv,
         )
     except KeyboardInterrupt:

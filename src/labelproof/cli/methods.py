@@ -26,8 +26,8 @@ def methods(
     console = Console()
     console.print(table)
     console.print(
-        "\nCost: a forward pass of one example is 1, its backward pass 2; N training examples, X "
-        "of them kept as labelled.\nSettings of a method and their defaults: labelproof methods --json"
+        "\nCost: the forward pass of one example is 1, its backward pass 2; N training examples, "
+        "X of them kept as labelled.\nSettings and their defaults: labelproof methods --json"
     )
 
 

@@ -100,7 +100,7 @@ def train(
             task=task,
             device=device,
             probabilities=predict(method, state, task.x, task, device).cpu(),
-            clean=state.clean.cpu().float(),
+            clean=run.trusted(state.clean).cpu().float(),
             test_probabilities=_test_probabilities(method, state, task, audit, device),
             history=history,
             seconds=time.monotonic() - started,

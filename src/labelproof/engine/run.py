@@ -82,6 +82,11 @@ class Run:
         """Trunk features (N, F) of the training set, plain view, eval mode."""
         return self._whole(net, net.trunk_features)
 
+    def trusted(self, clean: Tensor) -> Tensor:
+        """Clean probabilities (N,) with those of labels that a person has confirmed set to one."""
+        fixed = self.task.fixed
+        return clean if fixed is None else clean.masked_fill(fixed.to(clean.device), 1.0)
+
     def step(self, learner: Learner, *losses: Tensor) -> None:
         """One optimiser step on the sum of the losses (scalars)."""
         loss = torch.stack(losses).sum()

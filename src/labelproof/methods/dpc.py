@@ -185,8 +185,8 @@ class DPC:
         if self.selector == "gmm" or (
             self.selector == "auto" and fn.excess_kurtosis(scores) <= self.max_kurtosis
         ):
-            return fn.two_gaussians(scores)
-        return fn.min_max(scores)
+            return run.trusted(fn.two_gaussians(scores))
+        return run.trusted(fn.min_max(scores))
 
     # ---- MixMatch on the two parts ----
 
