@@ -2,6 +2,7 @@
 
 from labelproof.engine.method import Method
 from labelproof.methods.ce import CrossEntropy
+from labelproof.methods.coteaching import CoTeaching
 from labelproof.methods.dividemix import DivideMix
 from labelproof.methods.dpc import DPC
 from labelproof.methods.elr import ELR
@@ -15,4 +16,5 @@ CASES: dict[str, Method] = {
     "mixup": Mixup(epochs=6, batch=32, lr=0.05),
     "gce": GCE(epochs=6, batch=32, lr=0.1, truncate=True, prune_every=2),
     "elr": ELR(epochs=6, batch=32, lr=0.05, cycle=6),
+    "coteaching": CoTeaching(epochs=6, batch=32, lr=0.01, noise_rate=0.4, ramp=3),
 }

@@ -30,10 +30,10 @@ def forget_rate(
             "paper" is τ min(T^c / T_k, 1).
     """
     if form == "paper":
-        return rate * min(epoch**exponent / max(length, 1), 1.0)
+        return rate * min(math.pow(epoch, exponent) / max(length, 1), 1.0)
     if epoch >= length:
         return rate
-    return rate**exponent * epoch / max(length - 1, 1)
+    return math.pow(rate, exponent) * epoch / max(length - 1, 1)
 
 
 def small_loss(losses: Tensor, forget: float) -> Tensor:

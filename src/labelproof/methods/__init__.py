@@ -2,6 +2,7 @@
 
 from labelproof.engine.method import Method
 from labelproof.methods.ce import CrossEntropy
+from labelproof.methods.coteaching import CoTeaching
 from labelproof.methods.dividemix import DivideMix
 from labelproof.methods.dpc import DPC
 from labelproof.methods.elr import ELR
@@ -15,4 +16,5 @@ METHODS: dict[str, type[Method]] = {
     "mixup": Mixup,
     "gce": GCE,
     "elr": ELR,
+    "coteaching": CoTeaching,
 }
