@@ -62,7 +62,8 @@ def test_global_randomness_is_neither_used_nor_changed(method, problem):
 
 
 def test_a_task_has_no_true_labels_and_no_test_data():
-    assert {field.name for field in fields(Task)} == {"x", "y", "classes", "views", "kind"}
+    allowed = {"x", "y", "classes", "views", "kind", "fixed"}
+    assert {field.name for field in fields(Task)} <= allowed
 
 
 def test_what_the_audit_knows_changes_nothing(method, problem):
