@@ -3,6 +3,7 @@
 from labelproof.engine.method import Method
 from labelproof.methods.ce import CrossEntropy
 from labelproof.methods.coteaching import CoTeaching
+from labelproof.methods.coteaching_plus import CoTeachingPlus
 from labelproof.methods.dividemix import DivideMix
 from labelproof.methods.dpc import DPC
 from labelproof.methods.elr import ELR
@@ -17,4 +18,7 @@ CASES: dict[str, Method] = {
     "gce": GCE(epochs=6, batch=32, lr=0.1, truncate=True, prune_every=2),
     "elr": ELR(epochs=6, batch=32, lr=0.05, cycle=6),
     "coteaching": CoTeaching(epochs=6, batch=32, lr=0.01, noise_rate=0.4, ramp=3),
+    "coteaching_plus": CoTeachingPlus(
+        epochs=6, together=3, batch=32, lr=0.01, noise_rate=0.4, ramp=3
+    ),
 }

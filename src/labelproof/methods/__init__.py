@@ -3,6 +3,7 @@
 from labelproof.engine.method import Method
 from labelproof.methods.ce import CrossEntropy
 from labelproof.methods.coteaching import CoTeaching
+from labelproof.methods.coteaching_plus import CoTeachingPlus
 from labelproof.methods.dividemix import DivideMix
 from labelproof.methods.dpc import DPC
 from labelproof.methods.elr import ELR
@@ -17,4 +18,5 @@ METHODS: dict[str, type[Method]] = {
     "gce": GCE,
     "elr": ELR,
     "coteaching": CoTeaching,
+    "coteaching_plus": CoTeachingPlus,
 }

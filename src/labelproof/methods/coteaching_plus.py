@@ -1,0 +1,158 @@
+"""Co-teaching+ (Yu, Han, Yao, Niu, Tsang and Sugiyama, ICML 2019).
+
+Co-teaching whose two networks, after some epochs, look only at the examples of a batch on which
+they disagree: there each picks the smallest losses and hands them to the other. Without this the
+two grow alike, and exchanging examples is worth nothing.
+Departures: docs/methods/coteaching_plus.md.
+
+Shapes: B batch, C classes, N training examples; D examples of a batch with different predictions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from labelproof import functional as fn
+from labelproof.engine.batches import Batch
+from labelproof.engine.learner import SGD, Learner
+from labelproof.engine.method import Logs, Phase
+from labelproof.engine.run import Run
+from labelproof.errors import BadInput
+from labelproof.nets.heads import linear
+from labelproof.settings import Count, Natural, NonNegative, Positive, Share, check
+
+PUBLISHED: dict[str, dict[str, Any]] = {  # all with symmetric noise that excludes the true class
+    "cifar10-symmetric-exclusive-0.2": {"noise_rate": 0.2},
+    "cifar10-symmetric-exclusive-0.5": {"noise_rate": 0.5},
+    "cifar10-pair-0.45": {"noise_rate": 0.45},
+    "cifar100-symmetric-exclusive-0.2": {"noise_rate": 0.2, "together": 5},
+    "cifar100-symmetric-exclusive-0.5": {"noise_rate": 0.5, "together": 5},
+    "cifar100-pair-0.45": {"noise_rate": 0.45, "together": 5},
+}
+VECTORS: dict[str, Any] = {"epochs": 15, "together": 5, "ramp": 4, "lr": 3e-4, "view": "weak"}
+IMAGES: dict[str, Any] = {"epochs": 60, "together": 10, "view": "weak"}
+
+
+@dataclass
+class State:
+    """What changes during training."""
+
+    learners: tuple[Learner, Learner]
+    clean: Tensor  # (N,) probability of the given label, mean of the two networks'
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoTeachingPlus:
+    """Hyper-parameters; defaults are those of the released code for CIFAR-10."""
+
+    title: ClassVar[str] = "Co-teaching+"
+    paper: ClassVar[str] = "Yu, Han, Yao, Niu, Tsang and Sugiyama, ICML 2019"
+    year: ClassVar[int] = 2019
+    cost: ClassVar[str] = "2 N + 4 D, D examples on which the networks disagree"
+
+    epochs: Count = 200
+    together: Natural = 20  # epochs of plain Co-teaching before disagreement counts
+    batch: Count = 128
+    noise_rate: Share = 0.2  # τ, share of wrong labels; the paper takes it as known
+    ramp: Count = 10  # E_k, epochs until τ is left out
+    exponent: Positive = 1.0  # c
+    schedule: Literal["released", "paper"] = "released"  # of the share left out
+    settle: Natural = 5000  # steps during which a batch without disagreement is trained on whole
+    optimiser: Literal["adam", "sgd"] = "adam"
+    lr: Positive = 1e-3
+    momentum: Share = 0.9  # Adam's first moment, or SGD's momentum
+    late_momentum: Share = 0.1  # of Adam from `decay_from` on
+    weight_decay: NonNegative = 0.0
+    decay_from: Share = 0.4  # share of the epochs from which lr falls straight towards 0
+    view: Literal["plain", "weak"] = "plain"  # "weak" trains on augmented inputs
+
+    def __post_init__(self) -> None:
+        check(self)
+        if self.together >= self.epochs:
+            raise BadInput(
+                f"CoTeachingPlus: together must be smaller than epochs, not {self.together} of "
+                f"{self.epochs}."
+            )
+
+    def plan(self) -> tuple[Phase, ...]:
+        """Co-teaching, then disagreement."""
+        apart = self.epochs - self.together
+        return (
+            Phase("co-teaching", self.together, self.teach),
+            Phase("disagreement", apart, self.teach_apart, leave=self.score),
+        )
+
+    def setup(self, run: Run) -> State:
+        """Two networks, each with its own optimiser."""
+        return State((self.new_learner(run), self.new_learner(run)), torch.ones(run.task.size))
+
+    def new_learner(self, run: Run) -> Learner:
+        """A network with Adam, or SGD where asked."""
+        sgd = SGD(lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
+        learner = run.learner(sgd, label=linear)
+        if self.optimiser == "adam":
+            learner.optimiser = torch.optim.Adam(
+                learner.net.parameters(), self.lr, weight_decay=self.weight_decay
+            )
+        return learner
+
+    def predict(self, state: State, x: Tensor) -> Tensor:
+        """Mean of the two networks' softmax, (B, C)."""
+        first, second = state.learners
+        return (first.net(x).softmax(1) + second.net(x).softmax(1)) / 2
+
+    def teach(self, state: State, run: Run) -> Logs:
+        """One epoch of Co-teaching: small losses of the whole batch are exchanged."""
+        forget = self.prepare(state, run)
+        for batch in run.batches(self.batch, views=(self.view,)):
+            self.exchange(state, *self.logits(state, batch), batch.y, forget, run)
+        return {"kept": 1 - forget}
+
+    def teach_apart(self, state: State, run: Run) -> Logs:
+        """One epoch in which small losses are exchanged where the networks disagree."""
+        forget, count = self.prepare(state, run), 0
+        batches = run.batches(self.batch, views=(self.view,))
+        for step, batch in enumerate(batches, run.epoch * len(batches)):
+            first, second = self.logits(state, batch)
+            apart = (first.argmax(1) != second.argmax(1)).nonzero().squeeze(1)
+            count += len(apart)
+            if len(apart):
+                self.exchange(state, first[apart], second[apart], batch.y[apart], forget, run)
+            elif step < self.settle:
+                self.exchange(state, first, second, batch.y, 0.0, run)
+        return {"kept": 1 - forget, "disagreeing": count / run.task.size}
+
+    def logits(self, state: State, batch: Batch) -> tuple[Tensor, Tensor]:
+        """What both networks say of a batch, (B, C) each."""
+        first, second = state.learners
+        return first.net(batch.views[0]), second.net(batch.views[0])
+
+    def exchange(
+        self, state: State, logits_1: Tensor, logits_2: Tensor, y: Tensor, forget: float, run: Run
+    ) -> None:
+        """Each network steps on the mean loss of the rows its peer trusts."""
+        first, second = state.learners
+        losses_1, losses_2 = fn.edl_nll(logits_1, y, gamma=0), fn.edl_nll(logits_2, y, gamma=0)
+        trusted_1, trusted_2 = fn.small_loss(losses_1, forget), fn.small_loss(losses_2, forget)
+        run.step(first, losses_1[trusted_2].mean())
+        run.step(second, losses_2[trusted_1].mean())
+
+    def prepare(self, state: State, run: Run) -> float:
+        """Set this epoch's learning rate and momentum; the share to leave out."""
+        late = run.epoch >= round(self.decay_from * self.epochs)
+        for learner in state.learners:
+            learner.net.train()
+            learner.set_lr(fn.late_decay(self.lr, run.epoch, self.epochs, self.decay_from))
+            if self.optimiser == "adam":
+                for group in learner.optimiser.param_groups:
+                    group["betas"] = (self.late_momentum if late else self.momentum, 0.999)
+        return fn.forget_rate(run.epoch, self.noise_rate, self.ramp, self.exponent, self.schedule)
+
+    def score(self, state: State, run: Run) -> None:
+        """Clean probability: what both networks give the given label, (N,)."""
+        first, second = (run.predict(learner.net).softmax(1) for learner in state.learners)
+        state.clean = ((first + second) / 2).gather(1, run.y[:, None]).squeeze(1)
