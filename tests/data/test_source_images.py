@@ -101,7 +101,7 @@ def test_size_is_chosen_from_the_data():
 
 def test_bad_pictures_say_why(tmp_path):
     whole = encoded(picture(4, (64, 64)), "JPEG")
-    with pytest.raises(Unreadable, match="(?i)truncated"):
+    with pytest.raises(Unreadable, match=r"(?i)truncated"):
         decode(whole[: len(whole) // 2], (8, 8))
     with pytest.raises(Unreadable, match="known format"):
         decode(b"hello", (8, 8))

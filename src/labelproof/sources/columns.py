@@ -23,6 +23,8 @@ Floats = npt.NDArray[np.float64]
 Frame = Any  # a pandas DataFrame; pandas is an optional dependency
 Series = Any
 MOST_LEVELS = 50  # values of a column of words that get a column each
+LARGEST = 1e30  # a larger number is a mistake, and its square would overflow
+FAR = 1e6  # standardised values are cut off here
 MOSTLY = 0.9  # share of a column of words that must be numbers for the rest to count as missing
 ISO_DATE = r"\s*\d{4}-\d{1,2}-\d{1,2}([T ].*)?"
 
@@ -53,7 +55,9 @@ class Column:
         values = as_numbers(series, self.kind)
         _refuse_infinite(values, self.name, what, first_row)
         missing = np.isnan(values)
-        scaled = (np.where(missing, self.median, values) - self.mean) / self.std
+        with np.errstate(over="ignore"):  # a stranger to training data, which is cut off
+            scaled = (np.where(missing, self.median, values) - self.mean) / self.std
+        scaled = np.clip(scaled, -FAR, FAR)
         columns = [scaled, missing] if self.indicator else [scaled]
         return np.stack(columns, axis=1).astype(np.float32)
 
@@ -235,9 +239,10 @@ def _counts_rows(values: Floats) -> bool:
 
 
 def _refuse_infinite(values: Floats, name: str, what: str, first_row: int) -> None:
-    bad = np.flatnonzero(np.isinf(values))
+    bad = np.flatnonzero(np.abs(values) > LARGEST)
     if len(bad):
         raise BadInput(
-            f"expected finite numbers in column {name!r} of {what}, but {len(bad)} are infinite, "
-            f"the first in row {int(bad[0]) + first_row}; correct or empty these cells"
+            f"expected finite numbers in column {name!r} of {what}, but {len(bad)} are infinite or "
+            f"beyond {LARGEST:g}, the first in row {int(bad[0]) + first_row}; "
+            "correct or empty these cells"
         )

@@ -42,7 +42,8 @@ def layout(path: Path) -> Layout:
     rows = _rows(path, encoding, delimiter, 50)
     if not rows:
         raise BadInput(f"expected a table, but {printable(path.name)} is empty; check the path")
-    header = tuple(name.strip() or f"column {place}" for place, name in enumerate(rows[0], 1))
+    names = (printable(" ".join(name.split())) for name in rows[0])  # one line each
+    header = tuple(name or f"column {place}" for place, name in enumerate(names, 1))
     _check_header(header, rows, path)
     comma = delimiter == ";" and any(
         DECIMAL_COMMA.fullmatch(cell) for row in rows[1:] for cell in row
@@ -80,12 +81,18 @@ def pick(
     if wanted is not None:
         if wanted not in header:
             raise BadInput(
-                f"expected a column {wanted!r} in {printable(path.name)}, but its columns are "
-                f"{', '.join(header)}; correct {option}"
+                f"expected a column {printable(wanted)!r} in {printable(path.name)}, but it has "
+                f"{listed(header)}; correct {option}"
             )
         return wanted
     lower = {name.lower(): name for name in reversed(header)}
     return next((lower[name] for name in usual if name in lower), None)
+
+
+def listed(names: Sequence[str], most: int = 20) -> str:
+    """Names of columns for a sentence, each in one line."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(printable(name) for name in names[:most]) + more
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import Any
 
 from labelproof.errors import BadInput
 from labelproof.sources.blobs import Blobs, FileBlobs
-from labelproof.sources.delimited import FILE_NAMES, LABEL_NAMES, layout, pick, read_columns
+from labelproof.sources.delimited import FILE_NAMES, LABEL_NAMES, layout, listed, pick, read_columns
 from labelproof.sources.images import Pictures, prepare
 from labelproof.sources.labels import encode_labels, rare_classes
 from labelproof.sources.names import is_image, printable, subfolders, walk
@@ -187,6 +187,6 @@ def _required(
     if column is None:
         raise BadInput(
             f"expected a column of {content} in {printable(table.name)}, but its columns are "
-            f"{', '.join(header)}; name it with {option}"
+            f"{listed(header)}; name it with {option}"
         )
     return column

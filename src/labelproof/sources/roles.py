@@ -11,7 +11,7 @@ import numpy as np
 
 from labelproof.errors import BadInput
 from labelproof.sources.columns import Frame, kind_of
-from labelproof.sources.delimited import FILE_NAMES, LABEL_NAMES, pick
+from labelproof.sources.delimited import FILE_NAMES, LABEL_NAMES, listed, pick
 from labelproof.sources.names import is_image, printable
 from labelproof.sources.options import SourceOptions
 from labelproof.task import Examples
@@ -51,7 +51,7 @@ def assign(
     label = pick(header, options.label_column, LABEL_NAMES, path, "--label-column")
     if label is None:
         raise BadInput(
-            f"expected a column of labels in {name}, but its columns are {', '.join(header)}; "
+            f"expected a column of labels in {name}, but its columns are {listed(header)}; "
             "name it with --label-column"
         )
     return Roles(

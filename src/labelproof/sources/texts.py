@@ -72,7 +72,8 @@ def fit_texts(texts: Sequence[str], column: str, what: str) -> TextEncoder:
     if weights.shape[1] == 1:
         components = np.ones((1, 1))
     else:
-        components = TruncatedSVD(dimensions, random_state=SEED).fit(weights).components_
+        with np.errstate(invalid="ignore"):  # texts that are all the same have no variance
+            components = TruncatedSVD(dimensions, random_state=SEED).fit(weights).components_
     return TextEncoder(
         column=column,
         analyzer=analyzer,
@@ -86,7 +87,7 @@ def _vectorizer(analyzer: str, vocabulary: Sequence[str] | None = None) -> Any:
     return TfidfVectorizer(
         analyzer=analyzer,
         ngram_range=(1, 2) if analyzer == "word" else (1, 3),
-        token_pattern=r"(?u)\b\w+\b",
+        token_pattern=r"(?u)\b\w+\b" if analyzer == "word" else None,
         sublinear_tf=True,
         max_features=MOST_TERMS,
         vocabulary=list(vocabulary) if vocabulary is not None else None,
