@@ -9,6 +9,7 @@ from labelproof.methods.dpc import DPC
 from labelproof.methods.elr import ELR
 from labelproof.methods.gce import GCE
 from labelproof.methods.mixup import Mixup
+from labelproof.methods.sop import SOP
 
 CASES: dict[str, Method] = {
     "ce": CrossEntropy(epochs=6, batch=32, lr=0.05),
@@ -21,4 +22,5 @@ CASES: dict[str, Method] = {
     "coteaching_plus": CoTeachingPlus(
         epochs=6, together=3, batch=32, lr=0.01, noise_rate=0.4, ramp=3
     ),
+    "sop": SOP(epochs=6, batch=32, lr=0.05, lr_u=50.0, lr_v=50.0),
 }

@@ -13,7 +13,13 @@ from labelproof.functional.losses import (
     soft_cross_entropy,
 )
 from labelproof.functional.mix import Mixed, mix, mixing_weight, mixup, sharpen
-from labelproof.functional.robust import clipped_softmax, early_learning_penalty
+from labelproof.functional.robust import (
+    clipped_softmax,
+    early_learning_penalty,
+    label_noise,
+    noise_gap,
+    with_noise,
+)
 from labelproof.functional.schedule import cosine_decay, ramp, sigmoid_ramp, step_decay
 from labelproof.functional.select import (
     TwoGaussians,
@@ -40,12 +46,14 @@ __all__ = [
     "fit_two_gaussians",
     "forget_rate",
     "label_margin",
+    "label_noise",
     "late_decay",
     "min_max",
     "mix",
     "mixing_weight",
     "mixup",
     "neg_entropy",
+    "noise_gap",
     "prior_penalty",
     "ramp",
     "sharpen",
@@ -54,4 +62,5 @@ __all__ = [
     "soft_cross_entropy",
     "step_decay",
     "two_gaussians",
+    "with_noise",
 ]

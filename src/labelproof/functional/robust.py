@@ -6,6 +6,7 @@ Shapes: B batch, C classes.
 from __future__ import annotations
 
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from labelproof.functional.dirichlet import at_least_single
 
@@ -28,3 +29,34 @@ def early_learning_penalty(logits: Tensor, targets: Tensor) -> Tensor:
         (B,), never above 0; 0 without slope where the target is 0.
     """
     return (1 - (clipped_softmax(logits) * targets).sum(-1)).log()
+
+
+def label_noise(labels: Tensor, u: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    """The noise of SOP in given labels: U = u² on the given class, V = v² on every other one.
+
+    Args:
+        labels: (B,) int64 class ids.
+        u: (B, 1) and
+        v: (B, C), factors learned for each example.
+
+    Returns:
+        U and V, both (B, C), kept within [0, 1] and without slope beyond.
+    """
+    given = one_hot(labels, v.shape[-1]).to(v.dtype)
+    return (u**2 * given).clamp(0, 1), (v**2 * (1 - given)).clamp(0, 1)
+
+
+def with_noise(probs: Tensor, plus: Tensor, minus: Tensor) -> Tensor:
+    """What SOP expects of the given labels: p + U - V, made a distribution again, (B, C)."""
+    noisy = (probs + plus - minus).clamp(min=CLIP)
+    return (noisy / noisy.sum(-1, keepdim=True)).clamp(CLIP, 1)
+
+
+def noise_gap(logits: Tensor, labels: Tensor, plus: Tensor, minus: Tensor) -> Tensor:
+    """Squared distance of prediction and noise from the given label, ||h + U - V - y||², (B,).
+
+    h is the predicted class as a one-hot row, so that only the noise has a slope.
+    """
+    given = one_hot(labels, logits.shape[-1])
+    hard = one_hot(logits.argmax(-1), logits.shape[-1])
+    return (hard + plus - minus - given).square().sum(-1)

@@ -9,6 +9,7 @@ from labelproof.methods.dpc import DPC
 from labelproof.methods.elr import ELR
 from labelproof.methods.gce import GCE
 from labelproof.methods.mixup import Mixup
+from labelproof.methods.sop import SOP
 
 METHODS: dict[str, type[Method]] = {
     "ce": CrossEntropy,
@@ -19,4 +20,5 @@ METHODS: dict[str, type[Method]] = {
     "elr": ELR,
     "coteaching": CoTeaching,
     "coteaching_plus": CoTeachingPlus,
+    "sop": SOP,
 }
