@@ -73,8 +73,9 @@ class Resident:
 
     def digest(self) -> str:
         """Hash of shape, type and bytes."""
-        head = f"{self.data.dtype}{tuple(self.data.shape)}".encode()
-        return hashlib.sha256(head + self.data.contiguous().numpy().tobytes()).hexdigest()
+        digest = hashlib.sha256(f"{self.data.dtype}{tuple(self.data.shape)}".encode())
+        digest.update(self.data.contiguous().numpy().reshape(-1))  # no copy: it may be gigabytes
+        return digest.hexdigest()
 
 
 class Encoder(Protocol):

@@ -11,9 +11,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from sklearn.decomposition import TruncatedSVD
-from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.preprocessing import normalize
 
 from labelproof.errors import BadInput
 from labelproof.sources.extras import need
@@ -46,6 +43,8 @@ class TextEncoder:
 
     def transform(self, texts: Sequence[str]) -> Vectors:
         """Unit vectors (N, D); zero for a text without any known term."""
+        from sklearn.preprocessing import normalize
+
         vectorizer = _vectorizer(self.analyzer, vocabulary=self.vocabulary)
         vectorizer.idf_ = self.idf
         projected = vectorizer.transform(texts) @ self.components.T.astype(np.float64)
@@ -58,6 +57,8 @@ def fit_texts(texts: Sequence[str], column: str, what: str) -> TextEncoder:
     Raises:
         BadInput: If there are no words in them.
     """
+    from sklearn.decomposition import TruncatedSVD
+
     spaced = np.mean([" " in text.strip() or len(text) < 10 for text in texts])
     analyzer = "word" if spaced > 0.5 else "char"
     vectorizer = _vectorizer(analyzer)
@@ -84,6 +85,8 @@ def fit_texts(texts: Sequence[str], column: str, what: str) -> TextEncoder:
 
 
 def _vectorizer(analyzer: str, vocabulary: Sequence[str] | None = None) -> Any:
+    from sklearn.feature_extraction.text import TfidfVectorizer  # slow to import, seldom needed
+
     return TfidfVectorizer(
         analyzer=analyzer,
         ngram_range=(1, 2) if analyzer == "word" else (1, 3),

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.datasets import load_digits
-from sklearn.model_selection import train_test_split
 
 from labelproof.sources.arrays import from_arrays
 from labelproof.task import Examples
@@ -16,6 +14,9 @@ SEED = 0  # the split is part of the data set's definition here and never change
 
 def load() -> Examples:
     """Digits as images, split 80/20 by class; labels are true, so added noise can be audited."""
+    from sklearn.datasets import load_digits  # slow to import, and no other source needs it
+    from sklearn.model_selection import train_test_split
+
     bunch = load_digits()
     pixels = np.rint(bunch.images * (255 / 16)).astype(np.uint8)
     labels = bunch.target.astype(np.int64)
