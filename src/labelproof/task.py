@@ -74,7 +74,7 @@ class Resident:
     def digest(self) -> str:
         """Hash of shape, type and bytes."""
         digest = hashlib.sha256(f"{self.data.dtype}{tuple(self.data.shape)}".encode())
-        digest.update(self.data.contiguous().numpy().reshape(-1))  # no copy: it may be gigabytes
+        digest.update(self.data.contiguous().numpy().reshape(-1).data)  # no copy of gigabytes
         return digest.hexdigest()
 
 
