@@ -36,7 +36,7 @@ def run_and_kill(folder: Path, rng: random.Random) -> tuple[int, int | None]:
     theirs.close()
     done = ours.recv()
     try:
-        for _ in range(rng.randrange(1, 16)):
+        for _ in range(rng.randrange(1, 9)):
             ours.recv()
         time.sleep(rng.uniform(0, 0.01))  # so that saving, too, is hit
     except EOFError:
