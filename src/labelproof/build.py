@@ -82,7 +82,7 @@ def vector_views(train: Examples) -> VectorViews:
 def image_views(train: Examples) -> ImageViews:
     """Shifts and flips for small images; crops at random scales for larger ones."""
     mean, std = train.normalise or image_statistics(train.x)
-    views = ImageViews(mean=tuple(mean), std=tuple(std))
+    views = ImageViews(mean=tuple(mean), std=tuple(std), flip=train.mirrored)
     edge = min(train.x.shape[:2])
     if edge >= RESIZED_FROM:
         size = edge * 7 // 8

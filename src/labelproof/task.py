@@ -99,6 +99,7 @@ class Examples:
     normalise: tuple[Sequence[float], Sequence[float]] | None = (
         None  # published mean and std, if any
     )
+    mirrored: bool = True  # whether an image seen in a mirror keeps its label; digits do not
     about: Mapping[str, Any] = field(default_factory=dict)  # for run.json: path, what was done
     test: Examples | None = None  # a test part that came with the data
 

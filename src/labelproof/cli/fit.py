@@ -39,6 +39,7 @@ def fit(
     memory_gb: opt.MemoryGb = 2.0,
     text_model: opt.TextModel = None,
     test: opt.Test = None,
+    flip: opt.Flip = None,
     noise: opt.Noise = None,
     method: opt.MethodName = "dpc",
     net: opt.Net = "auto",
@@ -77,7 +78,7 @@ def fit(
     )
     changes = split_settings(set_ or []) | ({"epochs": str(epochs)} if epochs is not None else {})
     chosen_method(method, "images", changes)  # an unknown name is said before any file is read
-    examples, tests = read(data, test, reading)
+    examples, tests = read(data, test, reading, flip)
     record = chosen_method(method, examples.kind, changes)
     folder = out or runfolder.free_name(Path("runs") / f"{Path(data).stem}-{method}")
     console = Console(stderr=True)

@@ -73,6 +73,15 @@ TextModel = Annotated[
     Path | None,
     typer.Option(help="Folder of a transformer that embeds the texts.", rich_help_panel=READING),
 ]
+Flip = Annotated[
+    bool | None,
+    typer.Option(
+        "--flip/--no-flip",
+        help="Whether an image seen in a mirror keeps its label (not so for digits and letters).",
+        rich_help_panel=READING,
+        show_default="yes, but for digits and mnist",
+    ),
+]
 Test = Annotated[
     str | None,
     typer.Option(

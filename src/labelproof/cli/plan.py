@@ -40,6 +40,7 @@ def plan(
     cache: opt.Cache = None,
     memory_gb: opt.MemoryGb = 2.0,
     text_model: opt.TextModel = None,
+    flip: opt.Flip = None,
     noise: opt.Noise = None,
     method: opt.MethodName = "dpc",
     net: opt.Net = "auto",
@@ -73,7 +74,7 @@ def plan(
     )
     changes = split_settings(set_ or []) | ({"epochs": str(epochs)} if epochs is not None else {})
     chosen_method(method, "images", changes)
-    examples, _ = read(data, None, reading)
+    examples, _ = read(data, None, reading, flip)
     record = chosen_method(method, examples.kind, changes)
     task = prepare(examples, noise=noise, seed=seed).task
     where = pick_device(device)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rich.console import Console
 from rich.progress import Progress
 
@@ -9,10 +11,14 @@ from labelproof.sources import SourceOptions, load
 from labelproof.task import Examples
 
 
-def read(data: str, test: str | None, options: SourceOptions) -> tuple[Examples, Examples | None]:
+def read(
+    data: str, test: str | None, options: SourceOptions, flip: bool | None = None
+) -> tuple[Examples, Examples | None]:
     """Training data, and test data read in the same way."""
     console = Console(stderr=True)
     examples = _load(console, data, options, None)
+    if flip is not None:
+        examples = replace(examples, mirrored=flip)
     for warning in examples.about.get("warnings", ()):
         console.print(f"note: {warning}", soft_wrap=True, highlight=False)
     return examples, _load(console, test, options, examples) if test else None

@@ -32,6 +32,7 @@ __all__ = [
 
 Shape = tuple[int, ...]  # of one network input: (channels, H, W) or (D,)
 
+TINY = 16  # pixels up to which half the width of the small network is plenty
 SMALL = 64  # pixels up to which an image network starts without reducing its input
 
 
@@ -55,7 +56,7 @@ NETS: dict[str, Callable[[Shape], nn.Module]] = {
     "resnet34": lambda shape: resnet34(channels=shape[0]),
     "resnet50": _resnet50,
     "inception_resnet_v2": _inception_resnet_v2,
-    "cnn": lambda shape: SmallCNN(channels=shape[0]),
+    "cnn": lambda shape: SmallCNN(channels=shape[0], width=16 if max(shape[1:]) <= TINY else 32),
     "mlp": lambda shape: MLP(shape[0]),
 }
 VECTOR_NETS = frozenset({"mlp"})

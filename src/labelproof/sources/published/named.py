@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from labelproof.errors import BadInput
 from labelproof.sources.options import Progress, SourceOptions
 from labelproof.sources.published import digits
@@ -51,11 +53,12 @@ def load_named(
 
 def _load(name: str, options: SourceOptions, progress: Progress | None) -> Examples:
     if name == "digits":
-        return digits.load()
+        return replace(digits.load(), mirrored=False)
     if name in ("cifar10", "cifar100"):
         return load_cifar(CIFAR10 if name == "cifar10" else CIFAR100, options)
     if name in SETS:
         return load_humans(name, options)
     if name in ("mnist", "fashion-mnist"):
-        return load_idx(MNIST if name == "mnist" else FASHION, options)
+        loaded = load_idx(MNIST if name == "mnist" else FASHION, options)
+        return replace(loaded, mirrored=name != "mnist")
     return load_webvision(options, progress)
