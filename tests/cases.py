@@ -9,7 +9,9 @@ from labelproof.methods.dpc import DPC
 from labelproof.methods.elr import ELR
 from labelproof.methods.gce import GCE
 from labelproof.methods.mixup import Mixup
+from labelproof.methods.pes import PES
 from labelproof.methods.sop import SOP
+from labelproof.methods.sop_plus import SOPPlus
 
 CASES: dict[str, Method] = {
     "ce": CrossEntropy(epochs=6, batch=32, lr=0.05),
@@ -23,4 +25,6 @@ CASES: dict[str, Method] = {
         epochs=6, together=3, batch=32, lr=0.01, noise_rate=0.4, ramp=3
     ),
     "sop": SOP(epochs=6, batch=32, lr=0.05, lr_u=50.0, lr_v=50.0),
+    "sop_plus": SOPPlus(epochs=6, batch=32, lr=0.05, lr_u=50.0, lr_v=50.0),
+    "pes": PES(epochs=8, early=2, renew=1, renew_lr=0.01, batch=32, lr=0.1, lambda_u=5.0, ramp=2.0),
 }

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from labelproof import functional as fn
-from labelproof.methods.sop import IMAGES, PUBLISHED, SOP, START, VECTORS, descended
+from labelproof.methods.sop import IMAGES, PUBLISHED, SOP, START, VECTORS
 from tiny import blobs
 
 LOGITS = torch.randn(6, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
@@ -60,7 +60,7 @@ def test_how_fast_the_noise_of_a_contradicted_label_grows(lr_v, factor, visits):
         rows = v.requires_grad_()
         # one example of a batch of 128
         (fn.noise_gap(logits, label, *fn.label_noise(label, u, rows)).sum() / 128).backward()
-        v = descended(rows, lr_v)
+        v = fn.descended(rows, lr_v)
         first = first or (v[0, 1] / START).item()
         seen += 1
     assert first == pytest.approx(factor)

@@ -15,6 +15,7 @@ from labelproof.functional.losses import (
 from labelproof.functional.mix import Mixed, mix, mixing_weight, mixup, sharpen
 from labelproof.functional.robust import (
     clipped_softmax,
+    descended,
     early_learning_penalty,
     label_noise,
     noise_gap,
@@ -37,6 +38,7 @@ __all__ = [
     "calibrated_softmax",
     "clipped_softmax",
     "cosine_decay",
+    "descended",
     "dirichlet_uncertainty",
     "early_learning_penalty",
     "edl_kl",

@@ -60,3 +60,9 @@ def noise_gap(logits: Tensor, labels: Tensor, plus: Tensor, minus: Tensor) -> Te
     given = one_hot(labels, logits.shape[-1])
     hard = one_hot(logits.argmax(-1), logits.shape[-1])
     return (hard + plus - minus - given).square().sum(-1)
+
+
+def descended(rows: Tensor, lr: float) -> Tensor:
+    """Leaf `rows` one step of plain gradient descent later; as they were if nothing moved them."""
+    slope = rows.grad
+    return rows.detach() if slope is None else rows.detach() - lr * slope

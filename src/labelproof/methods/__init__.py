@@ -9,7 +9,9 @@ from labelproof.methods.dpc import DPC
 from labelproof.methods.elr import ELR
 from labelproof.methods.gce import GCE
 from labelproof.methods.mixup import Mixup
+from labelproof.methods.pes import PES
 from labelproof.methods.sop import SOP
+from labelproof.methods.sop_plus import SOPPlus
 
 METHODS: dict[str, type[Method]] = {
     "ce": CrossEntropy,
@@ -21,4 +23,6 @@ METHODS: dict[str, type[Method]] = {
     "coteaching": CoTeaching,
     "coteaching_plus": CoTeachingPlus,
     "sop": SOP,
+    "sop_plus": SOPPlus,
+    "pes": PES,
 }

@@ -108,8 +108,8 @@ class SOP:
             u = state.u[batch.index].requires_grad_()
             v = state.v[batch.index].requires_grad_()
             run.step(learner, self.losses(learner.net(batch.views[0]), batch.y, u, v).mean())
-            state.u[batch.index] = descended(u, self.lr_u)
-            state.v[batch.index] = descended(v, self.lr_v)
+            state.u[batch.index] = fn.descended(u, self.lr_u)
+            state.v[batch.index] = fn.descended(v, self.lr_v)
         return {"noise": self.noise(state, run).mean().item()}
 
     def losses(self, logits: Tensor, labels: Tensor, u: Tensor, v: Tensor) -> Tensor:
@@ -146,9 +146,3 @@ class SOP:
     def predict(self, state: State, x: Tensor) -> Tensor:
         """Class probabilities by the network alone, (B, C)."""
         return self.probability(state.learner.net(x))
-
-
-def descended(row: Tensor, lr: float) -> Tensor:
-    """The rows one step of gradient descent later."""
-    slope = row.grad
-    return row.detach() if slope is None else row.detach() - lr * slope
