@@ -216,7 +216,10 @@ class DPC:
         self, learner: Learner, peer: Learner, x: Batch, u: Batch | None, clean: Tensor, run: Run
     ) -> Mixed:
         """Refine, co-guess, sharpen, and mix all rows with one weight and one permutation."""
-        targets = self.refine(learner, x, clean, run).repeat(2, 1)
+        targets = one_hot(x.y, run.task.num_classes).float()
+        if self.lambda_u and u is not None:  # else no loss sees more of them than their argmax
+            targets = self.refine(learner, x, targets, clean)
+        targets = targets.repeat(2, 1)
         inputs, strong = [*x.views[:2]], [*x.views[2:]]
         if u is not None:
             targets = torch.cat([targets, self.co_guess(learner, peer, u).repeat(2, 1)])
@@ -236,11 +239,8 @@ class DPC:
             labelled=2 * len(x.index),
         )
 
-    def refine(self, learner: Learner, x: Batch, clean: Tensor, run: Run) -> Tensor:
+    def refine(self, learner: Learner, x: Batch, given: Tensor, clean: Tensor) -> Tensor:
         """w y + (1 - w) p, sharpened; its argmax is the given label, the rest is for L_uns."""
-        given = one_hot(x.y, run.task.num_classes).float()
-        if not self.lambda_u:
-            return given
         first, second = self.probability(learner.net(torch.cat(x.views[:2]))).chunk(2)
         w = clean[:, None].float()
         return fn.sharpen(w * given + (1 - w) * (first + second) / 2, self.temperature)
