@@ -1,0 +1,245 @@
+"""PES: progressive early stopping, semi-supervised form (Bai and others, NeurIPS 2021).
+
+One network. Later layers memorise wrong labels sooner than earlier ones, so training on all given
+labels stops early, and the last layer is then drawn anew and trained alone for a few epochs. From
+then on, labels that agree with the network's prediction are the labelled part of MixMatch, weighted
+by class; the others are unlabelled. Departures: docs/methods/pes.md.
+
+Shapes: B batch, C classes, N training examples; X labelled part, U unlabelled part of a split.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice, repeat
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+from torch.nn.functional import one_hot
+
+from labelproof import functional as fn
+from labelproof.engine.batches import Batch
+from labelproof.engine.learner import SGD, Learner
+from labelproof.engine.method import Logs, Phase
+from labelproof.engine.run import Run
+from labelproof.errors import BadInput
+from labelproof.nets.heads import linear
+from labelproof.settings import Count, Natural, NonNegative, Positive, Share, check
+
+PUBLISHED: dict[str, dict[str, Any]] = {
+    "cifar10-instance-0.4": {"lambda_u": 15.0},
+    "cifar100-pair-0.45": {"lambda_u": 50.0, "early": 35},
+    "cifar10n": {"lambda_u": 5.0},
+    "cifar100n": {"lambda_u": 75.0, "early": 35},
+}
+VECTORS: dict[str, Any] = {"epochs": 12, "early": 3, "renew": 1, "renew_lr": 3e-3, "lambda_u": 0.0}
+IMAGES: dict[str, Any] = {"epochs": 62, "early": 6, "renew": 2, "lambda_u": 5.0}
+
+
+@dataclass
+class State:
+    """What changes during training."""
+
+    learner: Learner
+    adam: torch.optim.Optimizer  # of the head, while it is trained alone
+    clean: Tensor  # (N,) of the given label and its strongest rival, the given label's share
+
+
+@dataclass(frozen=True)
+class Mixed:
+    """A mixed batch: rows of X first, then rows of U, two views each."""
+
+    x: Tensor
+    targets: Tensor  # (rows, C)
+    labelled: int  # how many rows come from X
+
+
+@dataclass(frozen=True, kw_only=True)
+class PES:
+    """Hyper-parameters; defaults are those of the released code for CIFAR-10."""
+
+    title: ClassVar[str] = "Progressive early stopping (semi)"
+    paper: ClassVar[str] = "Bai, Yang, Han, Yang, Li, Mao, Niu and Liu, NeurIPS 2021"
+    year: ClassVar[int] = 2021
+    cost: ClassVar[str] = "(8 + 2 u) N, u <= 1/2 the unlabelled share of a batch"
+
+    epochs: Count = 305  # 300 of the whole network, and `renew` of its head alone
+    early: Natural = 20  # T_1, epochs on all given labels
+    renew: Natural = 5  # T_2, epochs of the new head alone
+    renew_lr: Positive = 1e-4  # of Adam on the new head
+    rebuild_optimiser: bool = False  # True trains the new head further; released: it stays
+    batch: Count = 128  # labelled and unlabelled examples together
+    lr: Positive = 0.02
+    momentum: Share = 0.9
+    weight_decay: NonNegative = 5e-4
+    lr_floor: Share = 0.01  # of lr, at the end of the cosine
+    max_weight: Positive = 3.0  # of a class with few confident examples
+    temperature: Positive = 0.5  # T
+    alpha: Positive = 4.0  # Beta(α, α) of the mixing weight, first half of the epochs
+    late_alpha: Positive = 0.75  # the same, second half
+    lambda_u: NonNegative = 150.0  # λ_u, weight of L_u
+    ramp: Positive = 16.0  # epochs until λ_u is reached
+
+    def __post_init__(self) -> None:
+        check(self)
+        if self.early + self.renew >= self.epochs:
+            raise BadInput(
+                f"PES: early + renew must be smaller than epochs, not {self.early} + {self.renew} "
+                f"of {self.epochs}."
+            )
+
+    def plan(self) -> tuple[Phase, ...]:
+        """Early stopping, a new head, then MixMatch on confident and other examples."""
+        rest = self.epochs - self.early - self.renew
+        return (
+            Phase("early", self.early, self.fit_given),
+            Phase("new head", self.renew, self.fit_head, enter=self.renew_head),
+            Phase("semi", rest, self.semi, enter=self.settle_optimiser, leave=self.score),
+        )
+
+    def setup(self, run: Run) -> State:
+        """One network with a linear head."""
+        sgd = SGD(lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
+        learner = run.learner(sgd, label=linear)
+        adam = torch.optim.Adam(learner.net.heads.parameters(), self.renew_lr)
+        return State(learner, adam, torch.ones(run.task.size))
+
+    def predict(self, state: State, x: Tensor) -> Tensor:
+        """Softmax, (B, C)."""
+        return state.learner.net(x).softmax(1)
+
+    def position(self, run: Run) -> int:
+        """Epochs of the whole network so far; those of the head alone do not count."""
+        return run.epoch if run.epoch < self.early else run.epoch - self.renew
+
+    def prepare(self, learner: Learner, run: Run) -> None:
+        """Training mode, and a learning rate on a cosine."""
+        learner.net.train()
+        whole, floor = self.epochs - self.renew, self.lr_floor * self.lr
+        learner.set_lr(fn.cosine_decay(self.lr, self.position(run), whole, floor))
+
+    # ---- early stopping, part by part ----
+
+    def fit_given(self, state: State, run: Run) -> Logs:
+        """One epoch of cross-entropy on all given labels."""
+        self.prepare(state.learner, run)
+        for batch in run.batches(self.batch):
+            logits = state.learner.net(batch.views[0])
+            run.step(state.learner, fn.edl_nll(logits, batch.y, gamma=0).mean())
+        return {}
+
+    def renew_head(self, state: State, run: Run) -> None:
+        """Draw the last layer anew; nothing else changes."""
+        head = state.learner.net.heads["label"]
+        width = next(head.parameters()).shape[1]
+        head.load_state_dict(linear(width, run.task.num_classes).state_dict())
+
+    def fit_head(self, state: State, run: Run) -> Logs:
+        """One epoch of the head alone, on all given labels; batch statistics still move."""
+        net = state.learner.net
+        net.train()
+        for batch in run.batches(self.batch):
+            with torch.no_grad():
+                features = net.trunk_features(batch.views[0])
+            logits = net.heads["label"](features)
+            run.step(Learner(net, state.adam), fn.edl_nll(logits, batch.y, gamma=0).mean())
+        return {}
+
+    def settle_optimiser(self, state: State, run: Run) -> None:
+        """A rebuilt optimiser has no momentum of the time before the new head."""
+        if self.rebuild_optimiser:
+            state.learner.optimiser.state.clear()
+
+    # ---- split ----
+
+    def semi(self, state: State, run: Run) -> Logs:
+        """One epoch: confident examples keep their labels, the others are unlabelled."""
+        # the released optimiser never hears of the new head, which then stays as it is
+        state.learner.net.heads.requires_grad_(self.rebuild_optimiser)
+        probs = self.two_view_probability(state.learner, run)
+        state.clean = agreement(probs, run.y)
+        confident = probs.argmax(1) == run.y
+        if confident.any():
+            self.mixmatch(state.learner, confident, run)
+        else:  # nothing to trust: another epoch on the given labels
+            self.fit_given(state, run)
+        return {"selected": confident.float().mean().item()}
+
+    def score(self, state: State, run: Run) -> None:
+        """Clean probabilities by the network as it is at the end."""
+        state.clean = agreement(self.two_view_probability(state.learner, run), run.y)
+
+    @torch.no_grad()
+    def two_view_probability(self, learner: Learner, run: Run) -> Tensor:
+        """Mean softmax of two weak views of every training example, eval mode, (N, C)."""
+        learner.net.eval()
+        size, everything = 2 * self.batch, torch.arange(run.task.size)
+        out = torch.zeros(run.task.size, run.task.num_classes, device=run.device)
+        # in two parts, since batches leave a remainder out
+        for part in everything.tensor_split([len(everything) // size * size]):
+            for batch in run.batches(size, part, ("weak", "weak")):
+                first, second = (learner.net(view).softmax(1) for view in batch.views)
+                out[batch.index] = (first + second) / 2
+        return out
+
+    # ---- MixMatch on the two parts ----
+
+    def mixmatch(self, learner: Learner, confident: Tensor, run: Run) -> None:
+        """N / B steps on labelled and unlabelled examples, either part as often as it takes."""
+        labelled, unlabelled = confident.nonzero().squeeze(1), (~confident).nonzero().squeeze(1)
+        weights = class_weights(run.y[labelled], run.task.num_classes, self.max_weight)
+        for_x, for_u = batch_split(len(labelled), len(unlabelled), self.batch)
+        steps = max(1, run.task.size // self.batch)
+        self.prepare(learner, run)
+        batches = run.batches(for_x, labelled, ("weak", "weak"), forever=True)
+        others = run.batches(max(1, for_u), unlabelled, ("weak", "weak"), forever=True)
+        pairs = zip(batches, others if for_u else repeat(None), strict=False)
+        for i, (x, u) in enumerate(islice(pairs, steps)):
+            elapsed = self.position(run) + i / steps
+            run.step(learner, *self.losses(learner, self.mix(learner, x, u, run), weights, elapsed))
+
+    @torch.no_grad()
+    def mix(self, learner: Learner, x: Batch, u: Batch | None, run: Run) -> Mixed:
+        """Given labels for X, sharpened guesses for U, mixed with one weight and permutation."""
+        targets = one_hot(x.y, run.task.num_classes).float().repeat(2, 1)
+        inputs = [*x.views]
+        if u is not None:
+            first, second = learner.net(torch.cat(u.views)).softmax(1).chunk(2)
+            guess = fn.sharpen((first + second) / 2, self.temperature)
+            targets, inputs = torch.cat([targets, guess, guess]), [*inputs, *u.views]
+        late = self.position(run) >= (self.epochs - self.renew) / 2
+        alpha = self.late_alpha if late else self.alpha
+        mixed, weight, permutation = fn.mixup(torch.cat(inputs), alpha, run.rng)
+        return Mixed(mixed, fn.mix(targets, weight, permutation), 2 * len(x.index))
+
+    def losses(
+        self, learner: Learner, mixed: Mixed, weights: Tensor, elapsed: float
+    ) -> list[Tensor]:
+        """L_x, weighted by class, + λ_u(t) L_u, each a scalar."""
+        n, logits = mixed.labelled, learner.net(mixed.x)
+        losses = [fn.soft_cross_entropy(logits[:n], weights * mixed.targets[:n]).mean()]
+        if self.lambda_u and len(logits) > n:
+            square = (logits[n:].softmax(1) - mixed.targets[n:]) ** 2
+            ramped = self.lambda_u * fn.ramp(elapsed, self.early, self.ramp)
+            losses.append(ramped * square.mean())  # over rows and classes
+        return losses
+
+
+def agreement(probs: Tensor, labels: Tensor) -> Tensor:
+    """p_y / (p_y + max_{j≠y} p_j): above a half exactly where the prediction is the label, (N,)."""
+    return fn.label_margin(probs.log(), labels).sigmoid()
+
+
+def class_weights(labels: Tensor, classes: int, highest: float) -> Tensor:
+    """Mean count of the classes present over each one's own, at most `highest`; 0 if absent."""
+    counts = torch.bincount(labels, minlength=classes).float()
+    present = counts > 0
+    weights = (counts[present].mean() / counts).clamp(max=highest)
+    return torch.where(present, weights, torch.zeros_like(weights))
+
+
+def batch_split(labelled: int, unlabelled: int, batch: int) -> tuple[int, int]:
+    """Labelled and unlabelled examples of a batch: as in the whole set, or half and half."""
+    share = batch / 2 if unlabelled > labelled else batch * unlabelled / (labelled + unlabelled)
+    return batch - int(share), int(share)
