@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from labelproof import runfolder
+from labelproof import report, runfolder
 from labelproof.build import prepare
 from labelproof.engine.log import Reporter
 from labelproof.engine.loop import Result, train
@@ -88,6 +88,7 @@ def fit(
     )
     if out:
         runfolder.finish(out, result, prepared.audit, data)
+        report.finish(out, result, prepared.audit, data)
     return result
 
 

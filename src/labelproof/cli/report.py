@@ -1,0 +1,52 @@
+"""`labelproof report`: write report.html of a run again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import Progress
+
+from labelproof.errors import BadInput
+from labelproof.report import write
+from labelproof.report.facts import gather
+from labelproof.report.reread import read_again
+from labelproof.report.rows import LabelRows
+from labelproof.report.shown import files_of
+from labelproof.task import Examples
+
+RunFolder = Annotated[Path, typer.Argument(help="The folder of a finished run.", metavar="RUN")]
+
+
+def report(run: RunFolder) -> None:
+    """Write report.html of RUN again: what was found, pictures of suspects, what to do next.
+
+    The data is read again for the pictures; where it is gone or has changed, the report does
+    without them and says so.
+
+    Example: labelproof report runs/digits-dpc
+    """
+    facts = gather(run)
+    examples, note = None, None
+    if files_of(facts.record, facts.rows) is None:
+        try:
+            examples = read_run(facts.record, facts.rows)
+        except BadInput as error:
+            note = f"The examples themselves cannot be shown: {error}"
+            Console(stderr=True).print(f"note: {note}", soft_wrap=True, highlight=False)
+    Console(soft_wrap=True, highlight=False).print(str(write(run, examples, note)))
+
+
+def read_run(record: Mapping[str, Any], rows: LabelRows) -> Examples:
+    """The training data of a finished run, read as it was then."""
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("reading the data of the run", total=None, visible=False)
+        return read_again(
+            record,
+            rows,
+            lambda done, total: bar.update(task, completed=done, total=total, visible=True),
+        )

@@ -1,0 +1,154 @@
+"""report.html: one file that needs no network, made of facts, figures and pictures."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jinja2
+import numpy as np
+
+from labelproof.report import figures, words
+from labelproof.report.facts import Facts, flow, health
+from labelproof.report.shown import Picture, Shown
+
+GALLERY = 48  # suspects with their picture
+PAIRS = 15
+EDGE = 160  # of pictures in the gallery
+MOST_GROUPS = 20  # of duplicates
+MOST_FILES = 50
+
+
+@dataclass(frozen=True, kw_only=True)
+class Suspect:
+    """One label of the gallery."""
+
+    index: int
+    id: str
+    given: str
+    suggested: str
+    p_clean: float
+    p_suggested: float
+    picture: Picture | None
+    text: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pair:
+    """How many suspects go from one class to another."""
+
+    given: str
+    suggested: str
+    count: int
+
+
+def render(facts: Facts, shown: Shown, note: str | None = None) -> str:
+    """The report as HTML.
+
+    Args:
+        facts: The run.
+        shown: Shows examples.
+        note: Why pictures are missing, if they are.
+    """
+    env = environment()
+    style = env.get_template("style.css").render() + env.get_template("report.css").render()
+    classes = health(facts)
+    drawing, whole = figures.confusion(flow(facts), facts.classes)
+    return env.get_template("report.html").render(
+        style=style,
+        style_hash=base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
+        name=words.data_name(facts),
+        facts=facts,
+        done=words.done(facts),
+        found=words.found(facts),
+        steps=words.next_steps(facts, classes),
+        classes=classes,
+        confusion=drawing,
+        confusion_whole=whole,
+        pairs=list(top_pairs(facts)),
+        gallery=list(gallery(facts, shown)),
+        suspects=int(facts.rows.suspect.sum()),
+        note=note,
+        margins=figures.margins(facts.rows.margin, facts.rows.suspect),
+        accuracy=figures.curve(facts.history, "test_accuracy", "test accuracy", True),
+        loss=figures.curve(facts.history, "loss", "training loss", False),
+        reliability=_reliability(facts),
+        conflicts=list(conflicts(facts, shown)),
+        duplicates=facts.measured.get("duplicates"),
+        unreadable=facts.unreadable[:MOST_FILES],
+        command=shlex.join(map(str, facts.record.get("command") or ())),
+    )
+
+
+def environment() -> jinja2.Environment:
+    """Templates of this package; everything put into them is escaped."""
+    env = jinja2.Environment(
+        loader=jinja2.PackageLoader("labelproof.report"),
+        autoescape=jinja2.select_autoescape(("html",)),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    env.filters["percent"] = percent
+    env.filters["count"] = lambda value: f"{value:,}"
+    return env
+
+
+def percent(value: float | None, digits: int = 0) -> str:
+    """A share for a person; the ends are only said where they are meant."""
+    if value is None:
+        return "–"
+    text = f"{value:.{digits}%}"
+    if text == f"{1:.{digits}%}" and value < 1:
+        return f">{1 - 10 ** -(digits + 2):.{digits}%}"
+    if text == f"{0:.{digits}%}" and value > 0:
+        return f"<{10 ** -(digits + 2):.{digits}%}"
+    return text
+
+
+def gallery(facts: Facts, shown: Shown) -> Iterator[Suspect]:
+    """The worst suspects."""
+    for row in facts.rows.suspects()[:GALLERY].tolist():
+        yield _suspect(facts, shown, row)
+
+
+def _suspect(facts: Facts, shown: Shown, row: int) -> Suspect:
+    rows, index = facts.rows, int(facts.rows.index[row])
+    return Suspect(
+        index=index,
+        id=rows.ids[row],
+        given=facts.classes[rows.given[row]],
+        suggested=facts.classes[rows.suggested[row]],
+        p_clean=float(rows.p_clean[row]),
+        p_suggested=float(rows.p_suggested[row]),
+        picture=shown.picture(index, EDGE),
+        text=shown.text(index),
+    )
+
+
+def conflicts(facts: Facts, shown: Shown) -> Iterator[list[Suspect]]:
+    """Groups of equal inputs whose labels differ."""
+    groups = (facts.measured.get("duplicates") or {}).get("rows", ())
+    place = np.empty(len(facts.rows), dtype=np.int64)
+    place[facts.rows.index] = np.arange(len(facts.rows))
+    for group in groups[:MOST_GROUPS]:
+        yield [_suspect(facts, shown, int(place[index])) for index in group[:10]]
+
+
+def top_pairs(facts: Facts) -> Iterator[Pair]:
+    """The most frequent ways in which labels look wrong."""
+    moves, names = flow(facts), facts.classes
+    order = np.argsort(-moves, axis=None, kind="stable")[:PAIRS]
+    for given, suggested in zip(*np.unravel_index(order, moves.shape), strict=True):
+        if moves[given, suggested]:
+            count = int(moves[given, suggested])
+            yield Pair(given=names[given], suggested=names[suggested], count=count)
+
+
+def _reliability(facts: Facts) -> Any:
+    diagram: Mapping[str, Any] | None = facts.measured.get("reliability")
+    return figures.reliability(diagram) if diagram else None

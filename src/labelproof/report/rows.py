@@ -1,0 +1,126 @@
+"""labels.csv read back: every label of a run with what the model thinks of it, worst first."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from labelproof.errors import BadInput
+from labelproof.outcome import COLUMNS
+
+Codes = npt.NDArray[np.int64]
+Numbers = npt.NDArray[np.float64]
+NAME = "labels.csv"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelRows:
+    """Columns of labels.csv, in the order of the file: the most suspicious label first."""
+
+    index: Codes  # (N,) number of the training example
+    ids: tuple[str, ...]
+    given: Codes  # (N,) class
+    suggested: Codes  # (N,) class
+    p_clean: Numbers
+    p_suggested: Numbers
+    margin: Numbers
+    suspect: npt.NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def labels(self) -> Codes:
+        """Given labels in the order of the training examples, (N,)."""
+        labels = np.empty_like(self.given)
+        labels[self.index] = self.given
+        return labels
+
+    def suspects(self) -> Codes:
+        """Rows of the suspects, worst first."""
+        return np.flatnonzero(self.suspect)
+
+
+def read_rows(folder: Path, classes: Sequence[str], size: int) -> LabelRows:
+    """Read labels.csv of a run folder.
+
+    Args:
+        folder: The run folder.
+        classes: Names of the classes, from run.json.
+        size: The number of training examples, from run.json.
+
+    Raises:
+        BadInput: If the file is missing, damaged, or of another run.
+    """
+    path = folder / NAME
+    if not path.is_file():
+        raise BadInput(
+            f"{folder} has no {NAME}: the run has not finished or was copied in part; "
+            "finish it with `labelproof fit ... --resume`, or copy it again."
+        )
+    columns = _columns(path)
+    code = {name: place for place, name in enumerate(classes)}
+    rows = LabelRows(
+        index=_numbers(path, columns, "index").astype(np.int64),
+        ids=tuple(columns["id"]),
+        given=_codes(path, columns["given"], code),
+        suggested=_codes(path, columns["suggested"], code),
+        p_clean=_numbers(path, columns, "p_clean"),
+        p_suggested=_numbers(path, columns, "p_suggested"),
+        margin=_numbers(path, columns, "margin"),
+        suspect=_numbers(path, columns, "suspect") != 0,
+    )
+    if len(rows) != size or not np.array_equal(np.sort(rows.index), np.arange(size)):
+        raise BadInput(
+            f"{path} does not hold each of the {size} training examples of run.json once; "
+            "restore the run folder."
+        )
+    return rows
+
+
+def _columns(path: Path) -> dict[str, list[str]]:
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            reader = csv.reader(file)
+            header = next(reader, [])
+            missing = [name for name in COLUMNS if name not in header]
+            if missing:
+                raise BadInput(f"{path} lacks the column {missing[0]!r}; restore the run folder.")
+            rows = list(reader)
+    except (OSError, UnicodeError, csv.Error) as error:
+        raise BadInput(f"{path} cannot be read ({error}); restore the run folder.") from None
+    for line, row in enumerate(rows, 2):
+        if len(row) != len(header):
+            raise BadInput(
+                f"{path} has {len(row)} cells in row {line} where {len(header)} were expected; "
+                "restore the run folder."
+            )
+    return {name: [row[header.index(name)] for row in rows] for name in COLUMNS}
+
+
+def _numbers(path: Path, columns: dict[str, list[str]], name: str) -> Numbers:
+    try:
+        values: Any = np.array(columns[name], dtype=np.float64)
+    except ValueError as error:
+        raise BadInput(
+            f"{path} holds what is no number in the column {name!r} ({error}); "
+            "restore the run folder."
+        ) from None
+    if not np.isfinite(values).all():
+        raise BadInput(f"{path} holds NaN or infinity in the column {name!r}; restore it.")
+    checked: Numbers = values
+    return checked
+
+
+def _codes(path: Path, names: list[str], code: dict[str, int]) -> Codes:
+    try:
+        return np.array([code[name] for name in names], dtype=np.int64)
+    except KeyError as error:
+        raise BadInput(
+            f"{path} names a class {error} that run.json does not have; restore the run folder."
+        ) from None
