@@ -18,6 +18,7 @@ from labelproof.report.svg import Frame
 
 BARS = 40
 MOST_CELLS = 16  # classes on a side of the map; more do not fit a phone
+DEEPEST = 0.5  # colour of the fullest cell; with more, its number would be hard to read
 History = Sequence[Mapping[str, Any]]
 
 
@@ -29,7 +30,7 @@ def curve(history: History, key: str, name: str, percent: bool) -> Markup | None
     values = [value for _, value in points]
     top = 1.0 if percent else max(*values, 0) * 1.05 or 1.0
     frame = Frame(x=(min(1, len(history) - 1), max(len(history), 2)), y=(min(*values, 0), top))
-    parts = svg.axes(frame, "epoch", name, "y" if percent else "")
+    parts = svg.axes(frame, "epoch", name, "y" if percent else "", whole=True)
     parts += _phases(history, frame)
     places = [(frame.at_x(epoch), frame.at_y(value)) for epoch, value in points]
     parts.append(svg.line(places, "line-a"))
@@ -41,15 +42,15 @@ def curve(history: History, key: str, name: str, percent: bool) -> Markup | None
 
 def _phases(history: History, frame: Frame) -> list[str]:
     """A mark where a new phase of training begins."""
-    parts = []
+    parts, floor = [], frame.height - frame.bottom
     for before, line in itertools.pairwise(history):
         if line.get("phase") != before.get("phase"):
             place = frame.at_x(before["epoch"] + 0.5)
-            parts.append(svg.rule(place, frame.top, place, frame.height - frame.bottom, "dashed"))
+            parts.append(svg.rule(place, frame.top, place, floor, "dashed"))
             right = place > frame.width * 0.6
             anchor = "end" if right else "start"
             shift = -4 if right else 4
-            parts.append(svg.words(place + shift, frame.top + 8, str(line["phase"]), "", anchor))
+            parts.append(svg.words(place + shift, floor - 5, str(line["phase"]), "name", anchor))
     return parts
 
 
@@ -89,8 +90,8 @@ def _bell(
 ) -> list[tuple[float, float]]:
     """A Gaussian as points, scaled to the bars of the histogram."""
     height = weight * scale / (std * math.sqrt(2 * math.pi))
-    grid = np.linspace(low, high, 121)
-    return [(float(x), height * math.exp(-0.5 * ((x - mean) / std) ** 2)) for x in grid]
+    grid = [x for x in np.linspace(low, high, 201).tolist() if abs(x - mean) < 3.2 * std] or [mean]
+    return [(x, height * math.exp(-0.5 * ((x - mean) / std) ** 2)) for x in grid]
 
 
 def _margins_text(values: Numbers, mixture: fn.TwoGaussians) -> str:
@@ -161,11 +162,10 @@ def _heading(x: float, y: float, name: str) -> str:
 def _cell(x: float, y: float, size: float, count: int, most: int, same: bool) -> list[str]:
     if same:
         return [svg.box(x, y, size - 1, size - 1, "blank")]
-    depth = f' fill-opacity="{0.08 + 0.92 * count / most if count else 0.04:.2f}"'
+    depth = f' fill-opacity="{DEEPEST * (0.1 + 0.9 * count / most) if count else 0.02:.3f}"'
     parts = [svg.box(x, y, size - 1, size - 1, "fill-b", depth)]
     if count:
-        kind = "strong" if count > 0.55 * most else ""
-        parts.append(svg.words(x + size / 2 - 0.5, y + size / 2 + 4, str(count), kind))
+        parts.append(svg.words(x + size / 2 - 0.5, y + size / 2 + 4, str(count)))
     return parts
 
 

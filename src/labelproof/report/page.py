@@ -94,20 +94,24 @@ def environment() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
     )
     env.filters["percent"] = percent
+    env.filters["chance"] = chance
     env.filters["count"] = lambda value: f"{value:,}"
     return env
 
 
 def percent(value: float | None, digits: int = 0) -> str:
-    """A share for a person; the ends are only said where they are meant."""
+    """A share for a person; none and all are only said where they are meant."""
     if value is None:
         return "–"
-    text = f"{value:.{digits}%}"
-    if text == f"{1:.{digits}%}" and value < 1:
-        return f">{1 - 10 ** -(digits + 2):.{digits}%}"
-    if text == f"{0:.{digits}%}" and value > 0:
-        return f"<{10 ** -(digits + 2):.{digits}%}"
-    return text
+    return f"{value:.{digits}%}" if value in (0, 1) else chance(value, digits)
+
+
+def chance(value: float, digits: int = 0) -> str:
+    """A probability for a person: never quite none, never quite certain."""
+    least = 10.0 ** -(digits + 2)
+    if value < least / 2:
+        return f"<{least:.{digits}%}"
+    return f">{1 - least:.{digits}%}" if value > 1 - least / 2 else f"{value:.{digits}%}"
 
 
 def gallery(facts: Facts, shown: Shown) -> Iterator[Suspect]:

@@ -22,7 +22,7 @@ class Frame:
     width: float = 400
     height: float = 220
     left: float = 46
-    right: float = 12
+    right: float = 18
     top: float = 12
     bottom: float = 38
 
@@ -39,7 +39,7 @@ class Frame:
 
 def picture(
     name: str, title: str, text: str, size: tuple[float, float], body: Iterable[str]
-) -> Markup:  # noqa: E501
+) -> Markup:
     """A whole SVG with a title and a description for those who cannot see it."""
     return Markup(
         f'<svg viewBox="0 0 {size[0]:g} {size[1]:g}" role="img" '
@@ -73,20 +73,30 @@ def dot(x: float, y: float, kind: str, radius: float = 3) -> str:
 
 def words(
     x: float, y: float, text: str, kind: str = "", anchor: str = "middle", turn: int = 0
-) -> str:  # noqa: E501
+) -> str:
     """A line of text."""
     turned = f' transform="rotate({turn} {x:.1f} {y:.1f})"' if turn else ""
     style = f' class="{kind}"' if kind else ""
     return (
-        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{style}{turned}>{escape(text)}</text>'  # noqa: E501
+        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{style}{turned}>{escape(text)}</text>'
     )
 
 
-def axes(frame: Frame, x_name: str, y_name: str, percent: str = "") -> list[str]:
-    """Ticks, grid lines and names of both axes; `percent` lists the axes shown as shares."""
+def axes(
+    frame: Frame, x_name: str, y_name: str, percent: str = "", whole: bool = False
+) -> list[str]:
+    """Ticks, grid lines and names of both axes.
+
+    Args:
+        frame: Where the plot is.
+        x_name: Name of the horizontal axis.
+        y_name: Name of the vertical axis.
+        percent: Which axes are shares: "x", "y" or "xy".
+        whole: Whether the horizontal axis counts something.
+    """
     floor, wall = frame.height - frame.bottom, frame.left
     parts = [rule(wall, floor, frame.width - frame.right, floor, "axis")]
-    for value in ticks(*frame.x):
+    for value in ticks(*frame.x, whole=whole):
         place = frame.at_x(value)
         parts.append(rule(place, floor, place, floor + 4, "axis"))
         parts.append(words(place, floor + 16, shown(value, "x" in percent)))
@@ -100,13 +110,14 @@ def axes(frame: Frame, x_name: str, y_name: str, percent: str = "") -> list[str]
     return parts
 
 
-def ticks(low: float, high: float, most: int = 6) -> list[float]:
-    """Round values between two, at most about `most` of them."""
+def ticks(low: float, high: float, most: int = 6, whole: bool = False) -> list[float]:
+    """Round values between two, at most about `most` of them; whole numbers where asked."""
     if not high > low:
         return [low]
     raw = (high - low) / most
     unit = 10.0 ** math.floor(math.log10(raw))
-    step = next(unit * k for k in (1, 2, 2.5, 5, 10) if unit * k >= raw * 0.999)
+    step = next(unit * k for k in (1, 2, 5, 10) if unit * k >= raw * 0.999)
+    step = max(step, 1.0) if whole else step
     first = math.ceil(low / step - 1e-9)
     last = math.floor(high / step + 1e-9)
     return [place * step for place in range(first, last + 1)]

@@ -83,7 +83,12 @@ def _accuracy(summary: Any) -> str:
     if not accuracy:
         return "No test data was given, so the accuracy of the model is not known."
     error = summary.get("ece")
-    calibration = f"; its confidence is off by {error:.1%} on average" if error is not None else ""
+    calibration = (
+        f"; the confidence it states and the share that is right differ by {100 * error:.1f} "
+        "percentage points on average"
+        if error is not None
+        else ""
+    )
     return (
         f"On test data the model is right in {accuracy['last']:.1%} of the cases after the last "
         f"epoch{calibration}."
@@ -138,7 +143,7 @@ def _review(facts: Facts, run: str, suspects: int) -> list[Step]:
             command=f"labelproof review {run}",
         ),
         Step(
-            text="Fit again with the reviewed labels held fixed (give the options of this run too).",
+            text="Fit again with the reviewed labels held fixed; give the options of this run too.",
             command=f"labelproof fit {data} --reviewed {run}",
         ),
     ]
