@@ -7,6 +7,7 @@ from labelproof.methods.coteaching_plus import CoTeachingPlus
 from labelproof.methods.dividemix import DivideMix
 from labelproof.methods.dpc import DPC
 from labelproof.methods.elr import ELR
+from labelproof.methods.elr_plus import ELRPlus
 from labelproof.methods.gce import GCE
 from labelproof.methods.mixup import Mixup
 from labelproof.methods.pes import PES
@@ -27,4 +28,5 @@ CASES: dict[str, Method] = {
     "sop": SOP(epochs=6, batch=32, lr=0.05, lr_u=50.0, lr_v=50.0),
     "sop_plus": SOPPlus(epochs=6, batch=32, lr=0.05, lr_u=50.0, lr_v=50.0),
     "pes": PES(epochs=8, early=2, renew=1, renew_lr=0.01, batch=32, lr=0.1, lambda_u=5.0, ramp=2.0),
+    "elr_plus": ELRPlus(epochs=6, batch=32, lr=0.05, average_ramp=2.0),
 }

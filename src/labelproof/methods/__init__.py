@@ -7,6 +7,7 @@ from labelproof.methods.coteaching_plus import CoTeachingPlus
 from labelproof.methods.dividemix import DivideMix
 from labelproof.methods.dpc import DPC
 from labelproof.methods.elr import ELR
+from labelproof.methods.elr_plus import ELRPlus
 from labelproof.methods.gce import GCE
 from labelproof.methods.mixup import Mixup
 from labelproof.methods.pes import PES
@@ -25,4 +26,5 @@ METHODS: dict[str, type[Method]] = {
     "sop": SOP,
     "sop_plus": SOPPlus,
     "pes": PES,
+    "elr_plus": ELRPlus,
 }
