@@ -52,6 +52,29 @@ def cifar10(root, form="py", per_batch=20):
     return np.concatenate(pictures[:5]), np.concatenate(labels[:5])
 
 
+def python2_batch(pixels, labels):
+    """A batch as Python 2 pickled it, which is how CIFAR was published: opcodes written by hand."""
+    count, width = pixels.shape
+    listed = b"".join(b"K" + bytes([label]) for label in labels)
+    return (
+        b"\x80\x02}q\x01(U\x04dataq\x02cnumpy.core.multiarray\n_reconstruct\nq\x03"
+        b"cnumpy\nndarray\nq\x04K\x00\x85U\x01bq\x05\x87Rq\x06(K\x01"
+        + b"K" + bytes([count]) + b"M" + struct.pack("<H", width) + b"\x86q\x07"
+        + b"cnumpy\ndtype\nq\x08U\x02u1q\x09K\x00K\x01\x87Rq\x0a(K\x03U\x01|q\x0bNNN"
+        + b"J\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tq\x0cb\x89"
+        + b"T" + struct.pack("<I", pixels.size) + pixels.tobytes() + b"q\x0dtq\x0eb"
+        + b"U\x06labelsq\x0f](" + listed + b"eu."
+    )  # fmt: skip
+
+
+def test_batches_pickled_by_python_2(tmp_path):
+    pixels = np.random.default_rng(0).integers(0, 256, (3, 3072), dtype=np.uint8)
+    (tmp_path / "data_batch_1").write_bytes(python2_batch(pixels, [4, 0, 9]))
+    x, y = read_python(tmp_path / "data_batch_1", CIFAR10)
+    assert y.tolist() == [4, 0, 9]
+    assert np.array_equal(x, pixels.reshape(3, 3, 32, 32).transpose(0, 2, 3, 1))
+
+
 def at(root, **options):
     return SourceOptions(data_dir=root, **options)
 
