@@ -1,0 +1,256 @@
+"""CORES and CORES*: confidence-regularised sample sieve (Cheng and others, ICLR 2021).
+
+One network. A regulariser rewards confident predictions: it subtracts the loss expected when labels
+are drawn from their frequencies. From some epoch on, examples whose loss exceeds its mean over all
+labels are left out of the batch, without any noise rate. CORES* (`consistency` epochs) then starts
+a new network on the kept examples, with the others unlabelled in consistency training.
+Departures: docs/methods/cores.md.
+
+Shapes: B batch, C classes, N training examples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import repeat
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor
+from torch.nn.utils import clip_grad_norm_
+
+from labelproof import functional as fn
+from labelproof.engine.batches import Batch
+from labelproof.engine.learner import SGD, Learner
+from labelproof.engine.method import Logs, Phase
+from labelproof.engine.run import Run
+from labelproof.errors import BadInput
+from labelproof.nets.heads import linear
+from labelproof.settings import Count, Natural, NonNegative, Positive, Share, check
+
+STAR: dict[str, Any] = {"epochs": 1641, "consistency": 1600}
+PUBLISHED: dict[str, dict[str, Any]] = {
+    "cifar10-instance-0.2": {},
+    "cifar10-instance-0.4": {},
+    "cifar10-instance-0.6": {},
+    "cifar10-instance-0.2-star": {**STAR, "others": 80, "consistency_weight": 0.2},
+    "cifar10-instance-0.4-star": {**STAR, "others": 160, "consistency_weight": 0.4},
+    "cifar10-instance-0.6-star": {**STAR, "others": 240, "consistency_weight": 0.9},
+}
+VECTORS: dict[str, Any] = {"epochs": 15, "beta_from": 2, "beta_full": 6, "sieve_from": 5}
+IMAGES: dict[str, Any] = {"epochs": 60, "beta_from": 6, "beta_full": 24, "sieve_from": 18}
+
+
+@dataclass
+class State:
+    """What changes during training."""
+
+    learner: Learner
+    prior: Tensor  # (C,) class frequencies of the kept labels
+    kept: Tensor  # (N,) bool, what the sieve last said of each example
+    clean: Tensor  # (N,) half the sieve's verdict, half the given label's probability
+
+
+@dataclass(frozen=True, kw_only=True)
+class CORES:
+    """Hyper-parameters; defaults are those of the released code for CIFAR-10."""
+
+    title: ClassVar[str] = "CORES: confidence-regularised sample sieve"
+    paper: ClassVar[str] = "Cheng, Zhu, Li, Gong, Sun and Liu, ICLR 2021"
+    year: ClassVar[int] = 2021
+    cost: ClassVar[str] = "3 N; consistency phase 3 K + 6 K others / labelled, K labels kept"
+
+    epochs: Count = 100  # both phases together
+    batch: Count = 64
+    lr: Positive = 0.1  # divided by 1 + β
+    momentum: Share = 0.0
+    weight_decay: NonNegative = 0.0
+    decay_at: Share = 0.5  # lr x 0.1 from this share of the sieve's epochs on
+    beta: NonNegative = 2.0  # β, weight of the confidence regulariser
+    beta_from: Natural = 10  # epoch from which β rises from 0
+    beta_full: Natural = 40  # epoch from which β is whole
+    floor: Positive = 1e-8  # added to probabilities in the mean over labels, unbounded without it
+    sieve_from: Natural = 31  # first epoch that leaves examples out
+    prior: Literal["given", "uniform"] = "given"  # labels expected by the regulariser
+    consistency: Natural = 0  # CORES*: so many of the epochs, the last ones, are its second phase
+    labelled: Count = 320  # kept examples a step
+    others: Count = 160  # sieved-out examples a step
+    consistency_weight: NonNegative = 0.4  # r
+    consistency_lr: Positive = 0.3
+    consistency_rise: Share = 0.075  # share of the phase in which lr rises from a 300th
+    consistency_decay: NonNegative = 5e-4  # weight decay
+    consistency_momentum: Share = 0.9  # Nesterov's
+    clip: Positive = 5.0  # largest norm of a gradient
+
+    def __post_init__(self) -> None:
+        check(self)
+        if self.consistency >= self.epochs:
+            raise BadInput(
+                f"CORES: consistency must be smaller than epochs, not {self.consistency} of "
+                f"{self.epochs}."
+            )
+        if self.beta_full <= self.beta_from:
+            raise BadInput(
+                f"CORES: beta_full must be greater than beta_from, not {self.beta_full} after "
+                f"{self.beta_from}."
+            )
+
+    @property
+    def sieve_epochs(self) -> int:
+        """Epochs of the first phase."""
+        return self.epochs - self.consistency
+
+    def plan(self) -> tuple[Phase, ...]:
+        """The sieve, and for CORES* the consistency phase."""
+        sieve = Phase("sieve", self.sieve_epochs, self.sieve, leave=self.score)
+        if not self.consistency:
+            return (sieve,)
+        return (
+            sieve,
+            Phase("consistency", self.consistency, self.consist, self.start_anew, self.score),
+        )
+
+    def setup(self, run: Run) -> State:
+        """One network; the prior is the frequency of the given labels."""
+        sgd = SGD(lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
+        nothing = torch.zeros(run.task.num_classes, device=run.device)
+        prior = frequencies(run.y, nothing)
+        if self.prior == "uniform":
+            prior = torch.full_like(prior, 1 / len(prior))
+        kept = torch.ones(run.task.size, dtype=torch.bool, device=run.device)
+        return State(run.learner(sgd, label=linear), prior, kept, torch.ones(run.task.size))
+
+    def predict(self, state: State, x: Tensor) -> Tensor:
+        """Softmax, (B, C)."""
+        return state.learner.net(x).softmax(1)
+
+    # ---- phase 1: the sieve ----
+
+    def sieve(self, state: State, run: Run) -> Logs:
+        """One epoch on the examples that pass the sieve."""
+        learner, beta = state.learner, self.beta_at(run.epoch)
+        learner.net.train()
+        learner.set_lr(self.learning_rate(run.epoch))
+        left_out = torch.zeros_like(state.prior)
+        for batch in run.batches(self.batch):
+            logits = learner.net(batch.views[0])
+            losses = regularised_loss(logits, batch.y, state.prior, beta, self.floor)
+            score = sieve_score(logits.detach(), batch.y, self.floor)
+            passed = (score <= 0) | (run.epoch < self.sieve_from)
+            state.kept[batch.index] = passed
+            left_out += torch.bincount(batch.y[~passed], minlength=len(left_out))
+            if passed.any():
+                run.step(learner, losses[passed].mean())
+        if self.prior == "given":
+            state.prior = frequencies(run.y, left_out)
+        return {"selected": state.kept.float().mean().item(), "beta": beta}
+
+    def beta_at(self, epoch: int) -> float:
+        """0, then a straight line that reaches β in the epoch before `beta_full`."""
+        steps = max(1, self.beta_full - self.beta_from - 1)
+        return self.beta * min(1.0, max(0.0, (epoch - self.beta_from) / steps))
+
+    def learning_rate(self, epoch: int) -> float:
+        """Constant, then a tenth; divided by 1 + β, since the regulariser adds to the slope."""
+        milestone = round(self.decay_at * self.sieve_epochs)
+        return fn.step_decay(self.lr, epoch, (milestone,)) / (1 + self.beta_at(epoch))
+
+    def score(self, state: State, run: Run) -> None:
+        """Clean probability: mean of the sieve's verdict and p_y, so 1/2 is the sieve, (N,)."""
+        logits = run.predict(state.learner.net)
+        passed = sieve_score(logits, run.y, self.floor) <= 0
+        given = logits.softmax(1).gather(1, run.y[:, None]).squeeze(1)
+        state.clean = (passed + given) / 2
+
+    # ---- phase 2: consistency training, CORES* ----
+
+    def start_anew(self, state: State, run: Run) -> None:
+        """A new network with its own optimiser; of the first only the sieve's verdict stays."""
+        sgd = SGD(
+            lr=self.consistency_lr,
+            momentum=self.consistency_momentum,
+            weight_decay=self.consistency_decay,
+        )
+        state.learner = run.learner(sgd, label=linear)
+        for group in state.learner.optimiser.param_groups:
+            group["nesterov"] = self.consistency_momentum > 0
+
+    def consist(self, state: State, run: Run) -> Logs:
+        """One epoch: kept examples supervised, the others consistent under strong views."""
+        learner = state.learner
+        kept, out = (part.nonzero().squeeze(1) for part in (state.kept, ~state.kept))
+        learner.net.train()
+        learner.set_lr(self.consistency_rate(run.epoch))
+        # a sieve that keeps nothing leaves all labels to train on
+        batches = run.batches(self.labelled, kept if len(kept) else None, ("strong",))
+        others = run.batches(self.others, out, ("weak", "strong"), forever=True)
+        pairs = zip(batches, others if len(out) else repeat(None), strict=False)
+        with clipped(learner, self.clip):
+            for x, u in pairs:
+                run.step(learner, *self.consistency_losses(learner, x, u))
+        return {"selected": state.kept.float().mean().item()}
+
+    def consistency_losses(self, learner: Learner, x: Batch, u: Batch | None) -> list[Tensor]:
+        """Cross-entropy of X + r KL(weak view, held fixed, to strong view) of U, each a scalar."""
+        if u is None:
+            return [fn.edl_nll(learner.net(x.views[0]), x.y, gamma=0).mean()]
+        logits = learner.net(torch.cat([x.views[0], *u.views]))
+        given, (weak, strong) = logits[: len(x.index)], logits[len(x.index) :].chunk(2)
+        kl = divergence(weak.detach(), strong).mean()
+        return [fn.edl_nll(given, x.y, gamma=0).mean(), self.consistency_weight * kl]
+
+    def consistency_rate(self, epoch: int) -> float:
+        """A straight rise from a 300th, then half a cosine to 0."""
+        done = epoch - self.sieve_epochs
+        rise = self.consistency_rise * self.consistency
+        if done < rise:
+            return self.consistency_lr * (1 + 299 * done / rise) / 300
+        return fn.cosine_decay(self.consistency_lr, done - rise, self.consistency - rise)
+
+
+def expected_loss(logits: Tensor, prior: Tensor, floor: float) -> Tensor:
+    """Cross-entropy expected of labels drawn from `prior`, Σ_c -prior_c ln(p_c + floor), (B,)."""
+    logs = (logits.softmax(1) + floor).log() if floor else logits.log_softmax(1)
+    return -(logs * prior).sum(1)
+
+
+def regularised_loss(
+    logits: Tensor, labels: Tensor, prior: Tensor, beta: float, floor: float = 0.0
+) -> Tensor:
+    """Cross-entropy less β times the one expected of labels drawn from `prior`, (B,)."""
+    return fn.edl_nll(logits, labels, gamma=0) - beta * expected_loss(logits, prior, floor)
+
+
+def sieve_score(logits: Tensor, labels: Tensor, floor: float = 0.0) -> Tensor:
+    """Cross-entropy of the label less its mean over all labels; mean_c o_c - o_y at floor 0."""
+    uniform = torch.full_like(logits[0], 1 / logits.shape[1])
+    return fn.edl_nll(logits, labels, gamma=0) - expected_loss(logits, uniform, floor)
+
+
+def divergence(fixed: Tensor, logits: Tensor) -> Tensor:
+    """KL(softmax(fixed) || softmax(logits)), (B,)."""
+    target = fixed.log_softmax(1)
+    return (target.exp() * (target - logits.log_softmax(1))).sum(1)
+
+
+def frequencies(labels: Tensor, left_out: Tensor) -> Tensor:
+    """Share of each class in the labels less those left out, of all where none are left, (C,)."""
+    counts = torch.bincount(labels, minlength=len(left_out)).float()
+    rest = counts - left_out
+    return rest / rest.sum() if rest.sum() > 0 else counts / counts.sum()
+
+
+@contextmanager
+def clipped(learner: Learner, norm: float) -> Iterator[None]:
+    """Gradients are cut to this norm before every step inside."""
+
+    def cut(*_: object) -> None:
+        clip_grad_norm_(learner.net.parameters(), norm)
+
+    hook = learner.optimiser.register_step_pre_hook(cut)
+    try:
+        yield
+    finally:
+        hook.remove()
