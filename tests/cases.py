@@ -1,7 +1,9 @@
 """One tiny instance of every method, for the contract suite."""
 
 from labelproof.engine.method import Method
+from labelproof.methods.bootstrap import Bootstrap
 from labelproof.methods.ce import CrossEntropy
+from labelproof.methods.cores import CORES
 from labelproof.methods.coteaching import CoTeaching
 from labelproof.methods.coteaching_plus import CoTeachingPlus
 from labelproof.methods.dividemix import DivideMix
@@ -29,4 +31,17 @@ CASES: dict[str, Method] = {
     "sop_plus": SOPPlus(epochs=6, batch=32, lr=0.05, lr_u=50.0, lr_v=50.0),
     "pes": PES(epochs=8, early=2, renew=1, renew_lr=0.01, batch=32, lr=0.1, lambda_u=5.0, ramp=2.0),
     "elr_plus": ELRPlus(epochs=6, batch=32, lr=0.05, average_ramp=2.0),
+    "bootstrap": Bootstrap(epochs=6, batch=32, lr=0.05),
+    "cores": CORES(
+        epochs=12,
+        batch=16,
+        beta=1.0,
+        beta_from=2,
+        beta_full=5,
+        sieve_from=4,
+        consistency=4,
+        labelled=16,
+        others=8,
+        consistency_lr=0.05,
+    ),
 }

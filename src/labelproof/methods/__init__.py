@@ -1,7 +1,9 @@
 """Every method by name. A new one: its file, a line here and in tests/cases.py, a page in docs/."""
 
 from labelproof.engine.method import Method
+from labelproof.methods.bootstrap import Bootstrap
 from labelproof.methods.ce import CrossEntropy
+from labelproof.methods.cores import CORES
 from labelproof.methods.coteaching import CoTeaching
 from labelproof.methods.coteaching_plus import CoTeachingPlus
 from labelproof.methods.dividemix import DivideMix
@@ -27,4 +29,6 @@ METHODS: dict[str, type[Method]] = {
     "sop_plus": SOPPlus,
     "pes": PES,
     "elr_plus": ELRPlus,
+    "bootstrap": Bootstrap,
+    "cores": CORES,
 }
