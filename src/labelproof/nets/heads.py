@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from labelproof.errors import BadInput
+from labelproof.functional.dirichlet import at_least_single
 
 
 def linear(features: int, classes: int) -> nn.Module:
@@ -38,7 +39,7 @@ class MultiHead(nn.Module):
 
     `net(x)` gives the classifier's logits, `net(x, "mix")` those of the head "mix", and
     `net(x, "label", "mix")` a tuple of both from one pass through the trunk. All outputs are
-    float32.
+    float32, or float64 where the network is.
 
     Args:
         trunk: Maps network input to features (B, F).
@@ -65,7 +66,7 @@ class MultiHead(nn.Module):
         with self._autocast(x):
             features = self.trunk(x)
             out = [self.heads[name](features) for name in names or (self.classifier,)]
-        return out[0].float() if len(out) == 1 else tuple(logits.float() for logits in out)
+        return at_least_single(out[0]) if len(out) == 1 else tuple(map(at_least_single, out))
 
     if TYPE_CHECKING:  # nn.Module's own __call__ runs; this tells the checker what comes back
 
@@ -83,6 +84,12 @@ class MultiHead(nn.Module):
         with self._autocast(x):
             features: Tensor = self.trunk(x)
         return features.float()
+
+    def head(self, name: str, features: Tensor) -> Tensor:
+        """Output of one head for features of the trunk, where only some rows need that head."""
+        with self._autocast(features):
+            out: Tensor = self.heads[name](features)
+        return out.float()
 
     def _autocast(self, x: Tensor) -> AbstractContextManager[object]:
         if self.precision is None:
