@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import FrozenInstanceError, fields
+from dataclasses import FrozenInstanceError, fields, replace
 
 import pytest
 import torch
@@ -72,3 +72,13 @@ def test_learns_vectors(method):
 def test_learns_images(method):
     problem = patterns()
     assert_learns(problem, problem.train(method))
+
+
+def test_labels_a_person_confirmed_are_trusted(method):
+    problem = blobs(size=60)
+    wrong = problem.audit.truth != problem.task.y  # the person may err; their word counts
+    confirmed = replace(problem, task=replace(problem.task, fixed=wrong))
+    result = confirmed.train(method)
+    assert_answers(result)
+    assert (result.clean[wrong] == 1).all()
+    assert not (result.clean[~wrong] == 1).all()
