@@ -102,6 +102,43 @@ def test_test_folder_and_pictures_to_predict_on(class_folder, tmp_path):
         load(class_folder(name="third"), like=load_vectors())
 
 
+def test_one_picture_to_predict_on(class_folder):
+    root = class_folder()
+    train = load(root)
+    one = load(root / "dog" / "2.png", like=train)
+    assert (one.labels, one.ids) == (None, ["2.png"])
+    with pytest.raises(BadInput, match="suffix"):
+        load(root / "dog" / "2.png")
+
+
+def test_wrapped_folders_and_other_files(class_folder, tmp_path):
+    root = class_folder(name="unpacked/birds")
+    (root / "cat" / "a.heic").write_bytes(b"x")
+    (root / "cat" / "b.HEIC").write_bytes(b"x")
+    (root / "cat" / "read me").write_bytes(b"x")
+    examples = load(root.parent)
+    assert examples.classes == ("cat", "dog")
+    note = "3 files are no images by their suffix and were passed over (.heic: 2, none: 1)"
+    assert note in examples.about["warnings"]
+    (tmp_path / "only").mkdir()
+    (tmp_path / "only" / "a.heic").write_bytes(b"x")
+    with pytest.raises(BadInput, match=r"none in it \(\.heic: 1\)"):
+        load(tmp_path / "only")
+
+
+def test_names_written_on_another_system(class_folder, tmp_path):
+    root = class_folder()
+    labels = table(tmp_path / "l.csv", "file,label\ncat\\0.png,a\ndog\\0.png,b\n")
+    assert load(root, SourceOptions(labels=labels)).ids == ["cat/0.png", "dog/0.png"]
+
+
+def test_table_of_images_for_a_folder_of_images(class_folder):
+    root = class_folder()
+    path = table(root / "t.csv", "image,label\ncat/0.png,dog\ndog/1.png,dog\n")
+    test = load(path, like=load(root))
+    assert test.labels.tolist() == [1, 1]
+
+
 def load_vectors():
     from labelproof.sources import from_arrays
 

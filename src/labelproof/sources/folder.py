@@ -29,16 +29,32 @@ def load_folder(
     """Pictures of a folder: by `options.labels` if given, by class folders otherwise."""
     if options.labels is not None and like is None:
         return _labelled_by_csv(root, options.labels, options, progress)
+    root = _unwrapped(root)
     parts = subfolders(root)
     if like is None and "train" in parts and set(parts) <= {"train", *TEST_PARTS}:
         return _with_parts(root, parts, options, progress)
-    files = [name for name in walk(root) if is_image(name)]
+    found = list(walk(root))
+    files = [name for name in found if is_image(name)]
     if not files:
         raise BadInput(
             f"expected images (JPEG, PNG, WebP, BMP) in {printable(str(root))}, but there are none "
-            "in it; check the path"
+            f"in it{_others(found)}; check the path"
         )
-    return _by_class(root, files, options, like, progress)
+    about: dict[str, Any] = {"source": "folder", "path": str(root), "warnings": []}
+    if len(files) < len(found):
+        skipped = len(found) - len(files)
+        note = f"{skipped} files are no images by their suffix and were passed over"
+        about["warnings"].append(note + _others(found))
+    return _by_class(root, files, options, like, progress, about)
+
+
+def load_picture(
+    path: Path, options: SourceOptions, like: Examples, progress: Progress | None = None
+) -> Examples:
+    """One picture to predict on."""
+    about = {"source": "image", "path": str(path)}
+    blobs = FileBlobs(str(path.parent), [path.name])
+    return labelled_images(blobs, None, options, like, progress, about=about)
 
 
 def labelled_images(
@@ -95,9 +111,9 @@ def _by_class(
     options: SourceOptions,
     like: Examples | None,
     progress: Progress | None,
+    about: dict[str, Any],
 ) -> Examples:
     inside = [name for name in files if "/" in name]
-    about: dict[str, Any] = {"source": "folder", "path": str(root), "warnings": []}
     labels: list[str] | None = [printable(name.split("/", 1)[0]) for name in inside]
     if like is not None and not set(labels or ()) & set(like.classes or ()):
         inside, labels = files, None  # none of the folders is a class: pictures to predict on
@@ -112,6 +128,22 @@ def _by_class(
     blobs = FileBlobs(str(root), inside)
     what = f"the class folders of {printable(str(root))}"
     return labelled_images(blobs, labels, options, like, progress, about=about, what=what)
+
+
+def _unwrapped(root: Path) -> Path:
+    """The folder with the classes, where an archive wrapped it in folders of their own."""
+    while True:
+        entries = [entry for entry in root.iterdir() if not entry.name.startswith(".")]
+        if len(entries) != 1 or not entries[0].is_dir() or len(subfolders(entries[0])) < 2:
+            return root
+        root = entries[0]
+
+
+def _others(found: list[str]) -> str:
+    """The suffixes of files that are no pictures, the most frequent first."""
+    counts = Counter(Path(name).suffix.lower() or "none" for name in found if not is_image(name))
+    listed = ", ".join(f"{printable(suffix)}: {n}" for suffix, n in counts.most_common(3))
+    return f" ({listed})" if listed else ""
 
 
 def _with_parts(
@@ -156,7 +188,7 @@ def _labelled_by_csv(
 
 def check_files(root: Path, files: list[str], table: Path) -> list[str]:
     """File names of a table: each once, and each of them there."""
-    files = [name.strip() for name in files]
+    files = [_spelled(root, name.strip()) for name in files]
     twice = [name for name, count in Counter(files).items() if count > 1]
     if twice:
         raise BadInput(
@@ -172,6 +204,12 @@ def check_files(root: Path, files: list[str], table: Path) -> list[str]:
             "correct the names or the folder"
         )
     return files
+
+
+def _spelled(root: Path, name: str) -> str:
+    """A name as written, or with the slashes turned where a table was made on another system."""
+    turned = name.replace("\\", "/")
+    return turned if turned != name and not _is_there(root, name) else name
 
 
 def _is_there(root: Path, name: str) -> bool:

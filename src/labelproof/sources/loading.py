@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from labelproof.errors import BadInput
-from labelproof.sources.folder import load_folder
+from labelproof.sources.folder import load_folder, load_picture
 from labelproof.sources.hugging import is_saved_dataset, load_saved
-from labelproof.sources.names import printable
+from labelproof.sources.names import is_image, printable
 from labelproof.sources.npz import load_npz
 from labelproof.sources.options import Progress, SourceOptions
 from labelproof.sources.published.named import NAMES, load_named
@@ -53,6 +53,8 @@ def load(
         return load_folder(path, options, like, progress)
     if path.suffix.lower() in TABLES:
         return load_table(path, options, like, progress)
+    if like is not None and is_image(path.name):
+        return load_picture(path, options, like, progress)
     raise BadInput(
         f"expected an .npz file, a CSV or Parquet table or a folder, but {printable(path.name)} is "
         "none of these by its suffix; rename or convert it"

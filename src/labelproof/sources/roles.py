@@ -75,6 +75,8 @@ def _assign_like(header: Sequence[str], options: SourceOptions, like: Examples) 
     }
     if wanted["label"] is None:
         wanted["label"] = next((name for name in LABEL_NAMES if name in header), None)
+    if like.kind == "images" and wanted["file"] is None:
+        wanted["file"] = next((name for name in FILE_NAMES if name in header), None)
     here = {role: name if name in header else None for role, name in wanted.items()}
     return Roles(**here)
 

@@ -29,6 +29,8 @@ from labelproof.sources.roles import Roles, assign, read_ids, recognise
 from labelproof.sources.texts import TextEncoder, TransformerEncoder, fit_texts, use_transformer
 from labelproof.task import Examples, Resident
 
+MOST_SHOWN = 12  # columns in the caption of a row
+
 
 class Captions(Sequence[str]):
     """Rows in short, written when asked for."""
@@ -159,7 +161,8 @@ def _encode(
         )
     vectors = encoder.transform(features, what, first_row)
     words = unparsed(features, encoder)
-    shown = {column.name: frame[column.name].to_numpy(dtype=object) for column in encoder.columns}
+    names = [column.name for column in encoder.columns[:MOST_SHOWN]]
+    shown = {name: frame[name].to_numpy(dtype=object) for name in names}
     return _EncodedRows(
         vectors=vectors,
         encoder=encoder,

@@ -145,7 +145,7 @@ class TransformerEncoder:
 def use_transformer(folder: Path, column: str) -> TransformerEncoder:
     """An encoder that uses the transformer in `folder`."""
     return TransformerEncoder(
-        column=column, model=str(folder), fingerprint=model_fingerprint(folder)
+        column=column, model=str(folder.absolute()), fingerprint=model_fingerprint(folder)
     )
 
 
