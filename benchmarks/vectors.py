@@ -2,8 +2,8 @@
 
     python benchmarks/vectors.py cifar10n_features.npz --methods ce,dpc --seeds 3
 
-Every cell is an ordinary run folder below --out, made by `labelproof fit` with the method's defaults
-on one core. Finished cells are read, not run again, so an interrupted table goes on where it stopped.
+Every cell is a run folder below --out, made by `labelproof fit` with the defaults of the method
+on one core. Finished cells are read, not run again: an interrupted table goes on where it stopped.
 `last` is the accuracy after the last epoch; `best` is chosen on the test set and is no result.
 """
 

@@ -256,17 +256,17 @@ class DPC:
         """L_sup + λ(t) L_uns + prior penalty (+ consistency), each a scalar."""
         n, rows = mixed.labelled, slice(mixed.labelled if self.rows == "labelled" else None)
         ramped = self.lambda_u * fn.ramp(elapsed, self.warmup, self.ramp)
-        if self.second_head:
-            logits, other = learner.net(mixed.x[rows], "label", "mix")
-        else:
-            logits = other = learner.net(mixed.x[rows])
+        features = learner.net.trunk_features(mixed.x[rows])
+        logits = learner.net.head("label", features)
         sup = learner.net(mixed.plain) if self.sup_on == "unmixed" else None
         losses = [self.l_sup(logits if sup is None else sup, mixed, mixed_input=sup is None)]
         if self.lambda_u and len(logits) > n:
-            square = (self.probability(other[n:]) - mixed.targets[n:]) ** 2
+            other = learner.net.head("mix", features[n:]) if self.second_head else logits[n:]
+            square = (self.probability(other) - mixed.targets[n:]) ** 2
             losses.append(ramped * square.mean())  # L_uns, over rows and classes
         probs = self.probability(logits)
-        losses.append(self.prior_weight * fn.prior_penalty(probs))
+        if self.prior_weight:
+            losses.append(self.prior_weight * fn.prior_penalty(probs))
         if mixed.strong is not None:
             strong = fn.calibrated_log_softmax(learner.net(mixed.strong[rows]), self.gamma(logits))
             weak = probs.detach()

@@ -83,13 +83,13 @@ class MultiHead(nn.Module):
         """What the heads see, (B, F)."""
         with self._autocast(x):
             features: Tensor = self.trunk(x)
-        return features.float()
+        return at_least_single(features)
 
     def head(self, name: str, features: Tensor) -> Tensor:
         """Output of one head for features of the trunk, where only some rows need that head."""
         with self._autocast(features):
             out: Tensor = self.heads[name](features)
-        return out.float()
+        return at_least_single(out)
 
     def _autocast(self, x: Tensor) -> AbstractContextManager[object]:
         if self.precision is None:
