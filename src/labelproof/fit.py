@@ -17,6 +17,7 @@ from labelproof.engine.loop import Result, train
 from labelproof.engine.method import Method
 from labelproof.engine.run import Trunk, pick_device
 from labelproof.nets import build_trunk, choose_net
+from labelproof.review.refit import hold, write_held
 from labelproof.task import Examples, Task
 
 Net = str | nn.Module | Callable[[], nn.Module]
@@ -29,6 +30,7 @@ def fit(
     name: str = "method",
     test: Examples | None = None,
     noise: str | None = None,
+    reviewed: Path | None = None,
     net: Net = "auto",
     seed: int = 0,
     device: str = "auto",
@@ -46,6 +48,8 @@ def fit(
         name: what the method is called in the record.
         test: test data, for the curve alone; the part that came with the data where None.
         noise: label noise to put in on purpose, such as `symmetric:0.4`.
+        reviewed: the folder of an earlier run on the same data, whose reviewed labels are put in
+            and held fixed.
         net: a network's name, a module that maps inputs to features (copied), or a function that
             makes one (called for every network the method needs).
         seed: decides everything random.
@@ -57,6 +61,9 @@ def fit(
         command: the command line, for the record.
     """
     prepared = prepare(data, test, noise, seed)
+    held = None
+    if reviewed:
+        prepared, held = hold(prepared, data, reviewed)
     where = pick_device(device)
     trunk, net_name = make_trunk(net, prepared.task)
     if out:
@@ -70,10 +77,13 @@ def fit(
             train=data,
             test=test or data.test,
             noise=prepared.noise,
+            reviewed=held.describe() if held else None,
             reading=reading,
             command=command,
         )
         runfolder.begin(out, record, resume)
+        if held:
+            write_held(out, held, prepared.task.classes, data.ids)
     result = train(
         prepared.task,
         method,

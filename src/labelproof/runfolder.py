@@ -31,7 +31,7 @@ from labelproof.sources import save_like
 from labelproof.task import Audit, Examples, Task, Views
 
 FORMAT = 1
-SAME = ("method", "settings", "net", "seed", "task")  # what a continued run must share
+SAME = ("method", "settings", "net", "seed", "task", "reviewed")  # what a continued run must share
 
 
 def describe(
@@ -45,6 +45,7 @@ def describe(
     train: Examples,
     test: Examples | None,
     noise: Mapping[str, Any] | None,
+    reviewed: Mapping[str, Any] | None,
     reading: Mapping[str, Any] | None,
     command: Sequence[str],
 ) -> dict[str, Any]:
@@ -68,6 +69,7 @@ def describe(
         "data": dict(train.about),
         "test": dict(test.about) if test else None,
         "noise": noise,
+        "reviewed": reviewed,  # labels that a person confirmed and the run held fixed
         "views": views_record(task.views),
         "command": list(command),
         "versions": {

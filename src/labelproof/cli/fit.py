@@ -41,6 +41,14 @@ def fit(
     test: opt.Test = None,
     flip: opt.Flip = None,
     noise: opt.Noise = None,
+    reviewed: Annotated[
+        Path | None,
+        typer.Option(
+            help="A reviewed run on the same data; its decisions are put in and held fixed.",
+            metavar="RUN",
+            rich_help_panel=opt.READING,
+        ),
+    ] = None,
     method: opt.MethodName = "dpc",
     net: opt.Net = "auto",
     epochs: opt.Epochs = None,
@@ -89,6 +97,7 @@ def fit(
             name=method,
             test=tests,
             noise=noise,
+            reviewed=reviewed,
             net=net,
             seed=seed,
             device=device,

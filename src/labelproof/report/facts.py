@@ -56,11 +56,7 @@ class ClassHealth:
 
 def gather(folder: Path) -> Facts:
     """Read the files of a run folder; the first that is missing or damaged is named."""
-    record = runfolder.read_record(folder)
-    try:
-        classes, size = list(record["task"]["classes"]), int(record["task"]["size"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise BadInput(f"{folder / 'run.json'} lacks {error}; restore the run folder.") from None
+    record, classes, size = read_task(folder)
     return Facts(
         folder=folder,
         record=record,
@@ -70,6 +66,19 @@ def gather(folder: Path) -> Facts:
         measured=_object(folder / MEASURED) if (folder / MEASURED).exists() else {},
         unreadable=_unreadable(folder / "unreadable.csv"),
     )
+
+
+def read_task(folder: Path) -> tuple[dict[str, Any], list[str], int]:
+    """run.json of a run folder, and of it the class names and the number of examples."""
+    record = runfolder.read_record(folder)
+    try:
+        return (
+            record,
+            [str(name) for name in record["task"]["classes"]],
+            int(record["task"]["size"]),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise BadInput(f"{folder / 'run.json'} lacks {error}; restore the run folder.") from None
 
 
 def flow(facts: Facts) -> Codes:

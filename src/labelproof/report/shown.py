@@ -127,8 +127,12 @@ def shown_from(record: Mapping[str, Any], rows: LabelRows, examples: Examples | 
 def files_of(record: Mapping[str, Any], rows: LabelRows) -> FromFiles | None:
     """The picture files of a run on a folder, if that folder is still there."""
     data = record.get("data") or {}
-    root = Path(str(data.get("path", "")))
-    if data.get("source") != "folder" or not root.is_dir():
+    root, columns = Path(str(data.get("path", ""))), data.get("columns") or {}
+    if data.get("source") in ("csv", "parquet") and "file" in columns and "id" not in columns:
+        root = root.parent  # a table of picture files, named by them
+    elif data.get("source") != "folder":
+        return None
+    if not root.is_dir():
         return None
     return FromFiles(root, dict(zip(rows.index.tolist(), rows.ids, strict=True)))
 

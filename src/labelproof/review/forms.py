@@ -1,0 +1,189 @@
+"""Corrected labels in the form the labels came in: the same table, or an array, with new labels.
+
+Cells that need no change stay as they were written; a changed one is spelled as the file spells
+that class elsewhere. Rows are matched by their order, less the pictures that could not be read.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from labelproof.errors import BadInput
+from labelproof.files import written_whole
+from labelproof.report.rows import Codes
+from labelproof.review.run import Reviewed
+from labelproof.sources.delimited import FILE_NAMES, LABEL_NAMES, layout, pick, reading
+from labelproof.sources.extras import need
+from labelproof.sources.labels import check_labels, encode
+from labelproof.sources.names import printable
+from labelproof.sources.npz import read_arrays
+
+TABLES = ("csv", "parquet")
+PARQUET = (".parquet", ".pq")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """The table that the labels came from."""
+
+    path: Path
+    label: str  # column
+    file: str | None  # column of pictures
+
+    @property
+    def parquet(self) -> bool:
+        """Whether it is no text."""
+        return self.path.suffix.lower() in PARQUET
+
+
+def table_of(record: Mapping[str, Any]) -> Table | None:
+    """The table with the labels of a run, if there was one."""
+    data, options = record.get("data") or {}, (record.get("reading") or {}).get("options") or {}
+    columns = data.get("columns") or {}
+    if data.get("source") in TABLES and "label" in columns:
+        return Table(path=Path(data["path"]), label=columns["label"], file=columns.get("file"))
+    if data.get("source") != "folder" or not data.get("labels"):
+        return None
+    path = Path(data["labels"])
+    _there(path)
+    header = layout(path).header
+    label = pick(header, options.get("label_column"), LABEL_NAMES, path, "--label-column")
+    file = pick(header, options.get("file_column"), FILE_NAMES, path, "--file-column")
+    return Table(path=path, label=label or "", file=file)
+
+
+def write_table(review: Reviewed, table: Table, out: Path) -> None:
+    """The table again, with corrected labels."""
+    _there(table.path)
+    if table.parquet:
+        _write_parquet(review, table, out)
+    elif out.suffix.lower() in PARQUET:
+        raise BadInput("only labels of a Parquet table can be written as one; use .csv.")
+    else:
+        _write_csv(review, table, out)
+
+
+def write_npz_labels(review: Reviewed, path: Path, key: str, out: Path) -> None:
+    """The array of labels of an .npz again, with corrected labels, as .npy."""
+    _there(path)
+    arrays, _ = read_arrays(path, {key})
+    if key not in arrays:
+        raise BadInput(f"expected labels under the key {key!r} in {path.name}; restore the file.")
+    old = arrays[key]
+    new = respell(review, old.reshape(-1).tolist(), path)
+    save_array(np.array(new, dtype=None if old.dtype.kind in "US" else old.dtype), out)
+
+
+def save_array(values: Any, out: Path) -> None:
+    """An array as .npy, whole or not at all."""
+    with written_whole(out) as aside, aside.open("wb") as file:
+        np.save(file, values, allow_pickle=False)
+
+
+def respell(review: Reviewed, cells: Sequence[Any], path: Path) -> list[Any]:
+    """The labels as written, changed where a decision says so."""
+    classes = tuple(review.classes)
+    column = check_labels(list(cells), size=len(review.rows), what=f"the labels of {path.name}")
+    old: Codes = encode(column, classes, what=f"the labels of {path.name}")
+    new = review.corrected()
+    _same_labels(review, old, path)
+    spelling = {code: cells[row] for row, code in reversed(list(enumerate(old.tolist())))}
+    spell = _speller(spelling, classes, cells)
+    return [
+        cell if was == now else spell(now)
+        for cell, was, now in zip(cells, old.tolist(), new.tolist(), strict=True)
+    ]
+
+
+def _speller(
+    spelling: Mapping[int, Any], classes: Sequence[str], cells: Sequence[Any]
+) -> Callable[[int], Any]:
+    """How the file writes a class; by name or number where it never does."""
+    numbers = bool(cells) and not isinstance(cells[0], str)
+
+    def spell(code: int) -> Any:
+        if code in spelling or not numbers:
+            return spelling.get(code, classes[code])
+        return int(classes[code]) if classes[code].isdigit() else code
+
+    return spell
+
+
+def _same_labels(review: Reviewed, old: Codes, path: Path) -> None:
+    """The file must still hold the labels of the run, unless the run itself had changed them."""
+    if review.record.get("noise") or review.record.get("reviewed"):
+        return
+    other = int((old != review.rows.labels()).sum())
+    if other:
+        raise BadInput(
+            f"{path.name} holds other labels than the run was trained on ({other} differ); "
+            "restore the file, or export as .jsonl."
+        )
+
+
+def _write_csv(review: Reviewed, table: Table, out: Path) -> None:
+    found = layout(table.path)
+    with reading(table.path), table.path.open(encoding=found.encoding, newline="") as file:
+        rows = [row for row in csv.reader(file, delimiter=found.delimiter) if any(row)]
+    place = found.header.index(table.label)
+    where = found.header.index(table.file) if table.file else None
+    body = rows[1:]
+    kept = _kept(review, [row[where] for row in body] if where is not None else None, len(body))
+    _fits(review, kept, table)
+    new = respell(review, [body[row][place] for row in kept], table.path)
+    for row, cell in zip(kept, new, strict=True):
+        body[row][place] = cell
+    delimiter = "\t" if out.suffix.lower() == ".tsv" else found.delimiter
+    with written_whole(out) as aside, aside.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, delimiter=delimiter, lineterminator="\n").writerows([rows[0], *body])
+
+
+def _write_parquet(review: Reviewed, table: Table, out: Path) -> None:
+    arrow = need("pyarrow", "table", "a Parquet table")
+    parquet, text = need("pyarrow.parquet", "table", ""), need("pyarrow.csv", "table", "")
+    content = parquet.read_table(table.path)
+    cells = content.column(table.label).to_pylist()
+    files = content.column(table.file).to_pylist() if table.file else None
+    kept = _kept(review, files, len(cells))
+    _fits(review, kept, table)
+    new = respell(review, [cells[row] for row in kept], table.path)
+    for row, cell in zip(kept, new, strict=True):
+        cells[row] = cell
+    place = content.schema.get_field_index(table.label)
+    field = content.schema.field(place)
+    content = content.set_column(place, field, arrow.array(cells, type=field.type))
+    with written_whole(out) as aside:
+        if out.suffix.lower() in PARQUET:
+            parquet.write_table(content, aside)
+        else:
+            text.write_csv(content, aside)
+
+
+def _kept(review: Reviewed, files: Sequence[Any] | None, size: int) -> list[int]:
+    """Rows of a table that became examples: all but those whose picture could not be read."""
+    bad = {entry["path"] for entry in (review.record.get("data") or {}).get("unreadable") or ()}
+    if files is None or not bad:
+        return list(range(size))
+    return [row for row, name in enumerate(files) if printable(str(name).strip()) not in bad]
+
+
+def _fits(review: Reviewed, kept: Sequence[int], table: Table) -> None:
+    if len(kept) != len(review.rows):
+        raise BadInput(
+            f"{table.path.name} has {len(kept)} rows, but the run was trained on "
+            f"{len(review.rows)}; restore the table, or export as .jsonl."
+        )
+
+
+def _there(path: Path) -> None:
+    if not path.is_file():
+        raise BadInput(
+            f"the labels of this run came from {path}, which is not there; "
+            "restore it, or export as .jsonl, which needs no data."
+        )

@@ -1,0 +1,124 @@
+"""Which labels the page shows: filtered and in pages, worst first.
+
+A page starts after a place of labels.csv rather than after so many rows, so that it neither skips
+nor repeats labels while decisions change what the filter lets through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, cast, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from labelproof.errors import BadInput
+from labelproof.report.rows import Codes, LabelRows
+from labelproof.review.lines import Decision
+
+Scope = Literal["suspects", "all"]
+Status = Literal["open", "decided", "skipped", "any"]
+OPEN, DECIDED, SKIPPED = 0, 1, 2
+CODES = {"open": OPEN, "decided": DECIDED, "skipped": SKIPPED}
+LARGEST_PAGE = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class Query:
+    """A filter, and where the page starts."""
+
+    scope: Scope = "suspects"
+    status: Status = "any"
+    given: int | None = None
+    suggested: int | None = None
+    least: float = 0.0  # confidence in the suggestion
+    most: float = 1.0
+    start: int = 0  # the first place that may be shown
+    before: int | None = None  # with this, the last page before a place
+    limit: int = 50
+
+
+def parse_query(values: Mapping[str, str], classes: Mapping[str, int]) -> Query:
+    """A query from the address of a request; unknown words are refused."""
+    scope, status = values.get("scope", "suspects"), values.get("status", "any")
+    if scope not in get_args(Scope) or status not in get_args(Status):
+        raise BadInput(f"there is no filter {scope!r} or {status!r}.")
+    try:
+        return Query(
+            scope=cast(Scope, scope),
+            status=cast(Status, status),
+            given=_class(values.get("given"), classes),
+            suggested=_class(values.get("suggested"), classes),
+            least=float(values.get("least") or 0),
+            most=float(values.get("most") or 1),
+            start=int(values.get("start") or 0),
+            before=int(values["before"]) if values.get("before") else None,
+            limit=min(max(int(values.get("limit") or 50), 1), LARGEST_PAGE),
+        )
+    except ValueError as error:
+        raise BadInput(f"the filter cannot be read ({error}).") from None
+
+
+def _class(name: str | None, classes: Mapping[str, int]) -> int | None:
+    if not name:
+        return None
+    if name not in classes:
+        raise ValueError(f"no class {name!r}")
+    return classes[name]
+
+
+class Queue:
+    """The labels of a run with the state of their review."""
+
+    def __init__(self, rows: LabelRows, latest: Mapping[int, Decision]) -> None:
+        self.rows = rows
+        self._place = np.empty(len(rows), dtype=np.int64)
+        self._place[rows.index] = np.arange(len(rows))
+        self._status = np.zeros(len(rows), dtype=np.int8)
+        for index in latest:
+            self.mark(index, latest.get(index))
+
+    def mark(self, index: int, decision: Decision | None) -> None:
+        """Note what now stands of an example."""
+        kind = OPEN if decision is None else SKIPPED if decision.label is None else DECIDED
+        self._status[self._place[index]] = kind
+
+    def place(self, index: int) -> int:
+        """Where an example stands in labels.csv."""
+        return int(self._place[index])
+
+    def page(self, query: Query) -> tuple[list[int], int]:
+        """Places of one page, and how many labels the filter lets through in all."""
+        found = np.flatnonzero(self._mask(query))
+        if query.before is not None:
+            end = int(np.searchsorted(found, query.before))
+            return found[max(0, end - query.limit) : end].tolist(), len(found)
+        first = int(np.searchsorted(found, query.start))
+        return found[first : first + query.limit].tolist(), len(found)
+
+    def progress(self) -> dict[str, int]:
+        """Suspects in all, decided and skipped ones, and all decisions."""
+        of_suspects = self._status[self.rows.suspect]
+        return {
+            "suspects": len(of_suspects),
+            "decided": int((of_suspects == DECIDED).sum()),
+            "skipped": int((of_suspects == SKIPPED).sum()),
+            "reviewed": int((self._status == DECIDED).sum()),
+        }
+
+    def _mask(self, query: Query) -> npt.NDArray[np.bool_]:
+        rows = self.rows
+        mask = rows.suspect.copy() if query.scope == "suspects" else np.ones(len(rows), dtype=bool)
+        if query.status != "any":
+            mask &= (
+                self._status == {"open": OPEN, "decided": DECIDED, "skipped": SKIPPED}[query.status]
+            )
+        mask &= _is(rows.given, query.given) & _is(rows.suggested, query.suggested)
+        if query.least > 0 or query.most < 1:
+            mask &= (rows.p_suggested >= query.least) & (rows.p_suggested <= query.most)
+        return mask
+
+
+def _is(column: Codes, wanted: int | None) -> npt.NDArray[np.bool_] | np.bool_:
+    return np.bool_(True) if wanted is None else column == wanted
