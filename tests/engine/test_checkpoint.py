@@ -24,6 +24,7 @@ from tiny import blobs
 
 CONTENT = {"state": {"clean": torch.arange(300.0), "names": ["a", 1, 2.5, None, True]}}
 NOISE = random.Random(0).randbytes(2000)
+pytestmark = pytest.mark.filterwarnings("ignore:Detected pickle protocol")
 
 
 @pytest.fixture

@@ -57,3 +57,15 @@ def test_calibrated_probabilities_reach_the_user():
 def test_unknown_loss_is_refused():
     with pytest.raises(BadInput, match="loss must be one of 'ce', 'edl'"):
         CrossEntropy(loss="mse")
+
+
+def test_the_learning_rate_falls_to_a_tenth_half_way():
+    problem, method = blobs(size=40), CrossEntropy(epochs=4, batch=16, lr=0.1)
+    run = problem.run()
+    state = method.setup(run)
+    rates = []
+    for epoch in range(4):
+        run.begin(epoch)
+        method.train(state, run)
+        rates.append(state.learner.optimiser.param_groups[0]["lr"])
+    assert rates == pytest.approx([0.1, 0.1, 0.01, 0.01])

@@ -17,6 +17,7 @@ from labelproof import functional as fn
 from labelproof.engine.batches import Batch
 from labelproof.engine.learner import Learner
 from labelproof.methods.dpc import DPC, Mixed
+from labelproof.nets.heads import MultiHead
 
 RECORDED = Path(__file__).parents[1] / "parity" / "data"
 C = 4
@@ -24,23 +25,24 @@ GAMMA = 10 / C
 METHOD = DPC(epochs=40, warmup=10, lambda_u=8.0)
 
 
-class Echo(nn.Module):
-    """Logits are the inputs themselves; the second head doubles them."""
+class Times(nn.Module):
+    """Inputs times a number."""
 
-    def forward(self, x: Tensor, *names: str) -> Any:
-        return (x, 2 * x) if len(names) == 2 else x
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        self.factor = factor
 
-
-class Opposite(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
-        return -x
+        return self.factor * x
 
 
-def learner(net: nn.Module) -> Learner:
+def times(factor: float) -> Learner:
+    """Logits are the inputs times a number; those of the second head are twice as large."""
+    net = MultiHead(Times(factor), {"label": Times(1), "mix": Times(2)})
     return Learner(net, None)  # type: ignore[arg-type]
 
 
-ECHO = learner(Echo())
+ECHO, OPPOSITE = times(1), times(-1)
 
 
 def numbers(*shape: int, seed: int = 0) -> Tensor:
@@ -75,8 +77,7 @@ def a_run(classes: int = C) -> Any:
 def mixed(method: DPC = METHOD, views: int = 2, others: bool = True) -> Mixed:
     """Three labelled rows and two others, two views each."""
     x, u = batch(views, [0, 1, 2], 1), batch(views, [3, 0], 2) if others else None
-    peer = learner(Opposite())
-    return method.mix(ECHO, peer, x, u, torch.tensor([0.6, 0.9, 1.0]), a_run())
+    return method.mix(ECHO, OPPOSITE, x, u, torch.tensor([0.6, 0.9, 1.0]), a_run())
 
 
 def close(ours: Tensor, expected: Tensor) -> None:
@@ -109,7 +110,7 @@ def test_co_guessing_is_the_mean_of_both_networks_over_both_views():
     first, second = u.views
     mean = (rho(first) + rho(second) + rho(-first) + rho(-second)) / 4
     expected = mean**2 / (mean**2).sum(1, keepdim=True)
-    close(METHOD.co_guess(ECHO, learner(Opposite()), u), expected)
+    close(METHOD.co_guess(ECHO, OPPOSITE, u), expected)
 
 
 def test_all_rows_mix_with_one_weight_and_one_permutation():
@@ -202,6 +203,19 @@ def test_the_prior_penalty_is_that_of_all_rows(weight):
     expected = (torch.log(1 / (C * mean)) / C).sum()
     close(penalty, expected)
     close(replace(METHOD, prior_weight=weight).losses(ECHO, m, 20.0)[-1], weight * expected)
+
+
+def test_no_prior_penalty_where_it_has_no_weight():
+    assert len(replace(METHOD, prior_weight=0.0).losses(ECHO, mixed(), 20.0)) == 2
+
+
+def test_the_second_head_sees_the_unlabelled_rows_alone():
+    m, seen = mixed(), []
+    net = MultiHead(Times(1), {"label": Times(1), "mix": Times(2)})
+    net.heads["mix"].register_forward_hook(lambda head, given, out: seen.append(given[0]))
+    METHOD.losses(Learner(net, None), m, 20.0)  # type: ignore[arg-type]
+    (rows,) = seen
+    assert torch.equal(rows, m.x[m.labelled :])
 
 
 def test_labelled_rows_alone_are_forwarded_for_webvision():
@@ -298,35 +312,28 @@ class Step:
         return {k.removeprefix(start): v for k, v in self.values.items() if k.startswith(start)}
 
 
-class TwoHeads(nn.Module):
-    """tanh(Linear(8, 16)) and two linear heads, in double precision."""
-
-    def __init__(self, classes: int) -> None:
-        super().__init__()
-        self.fc, self.head1, self.head2 = (
-            nn.Linear(8, 16).double(),
-            nn.Linear(16, classes).double(),
-            nn.Linear(16, classes).double(),
-        )
-
-    def forward(self, x: Tensor, *names: str) -> Any:
-        features = torch.tanh(self.fc(x))
-        heads = {"label": self.head1, "mix": self.head2}
-        out = tuple(heads[name](features) for name in names or ("label",))
-        return out if len(out) > 1 else out[0]
-
-
 @pytest.fixture(params=[10, 100])
 def recorded(request) -> Step:
     with np.load(RECORDED / f"dpc_c{request.param}.npz") as file:
         return Step({key: torch.as_tensor(file[key]) for key in file.files})
 
 
+PARTS = {"fc": "trunk.0", "head1": "heads.label", "head2": "heads.mix"}  # recorded name: ours
+
+
+def renamed(name: str) -> str:
+    part, kind = name.split(".")
+    return f"{PARTS[part]}.{kind}"
+
+
 def network(state: dict[str, Tensor]) -> Learner:
-    net = TwoHeads(len(state["head1.bias"]))
-    net.load_state_dict(state)
+    """tanh(Linear(8, 16)) and two linear heads, in double precision."""
+    classes = len(state["head1.bias"])
+    heads = {"label": nn.Linear(16, classes), "mix": nn.Linear(16, classes)}
+    net = MultiHead(nn.Sequential(nn.Linear(8, 16), nn.Tanh()), heads).double()
+    net.load_state_dict({renamed(name): value for name, value in state.items()})
     sgd = torch.optim.SGD(net.parameters(), lr=0.02, momentum=0.9, weight_decay=5e-4)
-    return Learner(net, sgd)  # type: ignore[arg-type]
+    return Learner(net, sgd)
 
 
 def test_one_whole_step_as_recorded(recorded, monkeypatch):
@@ -350,6 +357,9 @@ def test_one_whole_step_as_recorded(recorded, monkeypatch):
     torch.testing.assert_close(losses[1], recorded["lambda"] * recorded["l_uns"], rtol=1e-7, atol=0)
     torch.stack(losses).sum().backward()
     own.optimiser.step()
-    for name, parameter in own.net.named_parameters():
-        torch.testing.assert_close(parameter.grad, recorded[f"grad_{name}"], rtol=0, atol=1e-8)
-        torch.testing.assert_close(parameter.data, recorded[f"after_{name}"], rtol=0, atol=1e-9)
+    parameters = dict(own.net.named_parameters())
+    for name, after in recorded.starting("after").items():
+        ours = parameters.pop(renamed(name))
+        torch.testing.assert_close(ours.grad, recorded[f"grad_{name}"], rtol=0, atol=1e-8)
+        torch.testing.assert_close(ours.data, after, rtol=0, atol=1e-9)
+    assert parameters == {}
