@@ -1,4 +1,4 @@
-"""The command line: `labelproof demo | fit | report | plan | methods | corrupt`."""
+"""The command line: `labelproof demo | fit | report | review | plan | methods | corrupt`."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from labelproof.cli.fit import fit
 from labelproof.cli.methods import methods
 from labelproof.cli.plan import plan
 from labelproof.cli.report import report
+from labelproof.cli.review import review
 from labelproof.errors import BadInput, RunFailed
 
 app = typer.Typer(
@@ -27,7 +28,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (demo, fit, report, plan, methods, corrupt):
+for command in (demo, fit, report, review, plan, methods, corrupt):
     app.command()(command)
 
 

@@ -1,0 +1,240 @@
+"""The review page's server: pages of suspects, pictures on demand, decisions, exports."""
+
+from __future__ import annotations
+
+import functools
+import json
+import tempfile
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from labelproof.errors import BadInput
+from labelproof.report.shown import Picture, Shown
+from labelproof.review.again import Again
+from labelproof.review.export import export, in_words, usual_suffix
+from labelproof.review.guard import Guard
+from labelproof.review.queue import Queue, parse_query
+from labelproof.review.run import Reviewed
+
+EDGES = (160, 480)  # of pictures: in the grid, and alone
+KEPT_PICTURES = 2000
+LARGEST_BODY = 1_000_000
+MEDIA = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+DOWNLOADS = {
+    ".csv": "text/csv; charset=utf-8",
+    ".json": "application/json",
+    ".jsonl": "application/x-ndjson",
+    ".npy": "application/octet-stream",
+    ".parquet": "application/octet-stream",
+}
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+class Desk:
+    """What the requests work on: the run, its queue, and a way to show examples."""
+
+    def __init__(self, review: Reviewed, shown: Shown, note: str | None, again: Again) -> None:
+        self.review = review
+        self.queue = Queue(review.rows, review.decisions.latest)
+        self.shown = shown
+        self.note = note
+        self.again = again
+        self.picture = functools.lru_cache(KEPT_PICTURES)(self._picture)
+
+    def row(self, place: int) -> dict[str, Any]:
+        """One label as the page needs it."""
+        rows, classes = self.review.rows, self.review.classes
+        index = int(rows.index[place])
+        decision = self.review.decisions.latest.get(index)
+        return {
+            "place": place,
+            "index": index,
+            "id": rows.ids[place],
+            "given": classes[rows.given[place]],
+            "suggested": classes[rows.suggested[place]],
+            "p_clean": float(rows.p_clean[place]),
+            "p_suggested": float(rows.p_suggested[place]),
+            "suspect": bool(rows.suspect[place]),
+            "text": self.shown.text(index),
+            "decision": decision and {"kind": decision.decision, "label": decision.label},
+        }
+
+    def touched(self, indices: list[int]) -> dict[str, Any]:
+        """What changed by a decision: rows and progress."""
+        for index in indices:
+            self.queue.mark(index, self.review.decisions.latest.get(index))
+        return {
+            "rows": [self.row(self.queue.place(index)) for index in indices],
+            "progress": self.queue.progress(),
+        }
+
+    def _picture(self, index: int, edge: int) -> Picture | None:
+        return self.shown.picture(index, edge)
+
+
+def make_app(desk: Desk, *, token: str, port: int) -> Starlette:
+    """The application; every address starts with the token."""
+
+    def route(path: str, handler: Handler, method: str = "GET") -> Route:
+        return Route(f"/{token}{path}", handler, methods=[method])
+
+    return Starlette(
+        routes=[
+            route("/", _file("index.html")),
+            route("/review.js", _file("review.js")),
+            route("/review.css", _file("review.css")),
+            route("/icon.svg", _file("icon.svg")),
+            route("/api/run", _json(lambda request: _run(desk))),
+            route("/api/rows", _json(lambda request: _rows(desk, request))),
+            route("/api/again", _json(lambda request: desk.again.status())),
+            route("/picture/{index:int}/{edge:int}", functools.partial(_picture, desk)),
+            route("/export/{suffix}", functools.partial(_download, desk)),
+            route("/api/decide", functools.partial(_decide, desk), "POST"),
+            route("/api/undo", functools.partial(_undo, desk), "POST"),
+            route("/api/again", functools.partial(_start, desk), "POST"),
+        ],
+        middleware=[Middleware(Guard, token=token, port=port)],
+        exception_handlers={BadInput: _bad_input, OSError: _failed},
+    )
+
+
+def _file(name: str) -> Handler:
+    folder = resources.files("labelproof.review") / "static"
+    content = (folder / name).read_bytes()
+    if name.endswith(".css"):
+        shared = resources.files("labelproof.report") / "templates" / "style.css"
+        content = shared.read_bytes() + content
+    kind = MEDIA[Path(name).suffix]
+
+    async def send(request: Request) -> Response:
+        return Response(content, media_type=kind, headers={"Cache-Control": "no-cache"})
+
+    return send
+
+
+def _json(work: Callable[[Request], Any]) -> Handler:
+    async def send(request: Request) -> Response:
+        answer = await run_in_threadpool(work, request)
+        return JSONResponse(answer, headers={"Cache-Control": "no-store"})
+
+    return send
+
+
+def _run(desk: Desk) -> dict[str, Any]:
+    record = desk.review.record
+    return {
+        "folder": str(desk.review.folder),
+        "data": str((record.get("reading") or {}).get("data") or ""),
+        "size": len(desk.review.rows),
+        "kind": record["task"]["kind"],
+        "classes": desk.review.classes,
+        "note": desk.note,
+        "export": usual_suffix(desk.review),
+        "progress": desk.queue.progress(),
+        "command": desk.again.command(),
+    }
+
+
+def _rows(desk: Desk, request: Request) -> dict[str, Any]:
+    query = parse_query(dict(request.query_params), desk.review.codes())
+    places, total = desk.queue.page(query)
+    return {
+        "total": total,
+        "query": asdict(query),
+        "rows": [desk.row(place) for place in places],
+    }
+
+
+async def _picture(desk: Desk, request: Request) -> Response:
+    index, edge = request.path_params["index"], request.path_params["edge"]
+    if edge not in EDGES or index >= len(desk.review.rows):
+        raise HTTPException(404)
+    picture = await run_in_threadpool(desk.picture, index, edge)
+    if picture is None:
+        raise HTTPException(404)
+    headers = {"Cache-Control": "private, max-age=3600"}
+    return Response(picture.data, media_type=picture.kind, headers=headers)
+
+
+async def _decide(desk: Desk, request: Request) -> Response:
+    body = await _body(request)
+    wishes = body.get("decisions")
+    if not isinstance(wishes, list) or not all(isinstance(wish, dict) for wish in wishes):
+        raise BadInput("expected a list of decisions.")
+    indices = await run_in_threadpool(desk.review.decisions.decide, wishes)
+    return JSONResponse(desk.touched(indices))
+
+
+async def _undo(desk: Desk, request: Request) -> Response:
+    await _body(request)
+    indices = await run_in_threadpool(desk.review.decisions.undo)
+    return JSONResponse(desk.touched(indices))
+
+
+async def _start(desk: Desk, request: Request) -> Response:
+    await _body(request)
+    if not desk.review.decisions.labels():
+        raise BadInput("decide about at least one label first.")
+    await run_in_threadpool(desk.again.start)
+    return JSONResponse(desk.again.status())
+
+
+async def _download(desk: Desk, request: Request) -> Response:
+    suffix = f".{request.path_params['suffix']}"
+    if suffix not in DOWNLOADS:
+        raise HTTPException(404)
+    content = await run_in_threadpool(_exported, desk, suffix)
+    name = f"label-studio{suffix}" if suffix == ".json" else f"corrected{suffix}"
+    headers = {
+        "Content-Disposition": f'attachment; filename="{name}"',
+        "Cache-Control": "no-store",
+        "X-Labels": in_words(desk.review),
+    }
+    return Response(content, media_type=DOWNLOADS[suffix], headers=headers)
+
+
+def _exported(desk: Desk, suffix: str) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / f"corrected{suffix}"
+        export(desk.review, out, desk.shown)
+        return out.read_bytes()
+
+
+async def _body(request: Request) -> dict[str, Any]:
+    """The JSON object that came, if it is one and not too long."""
+    content = b""
+    async for chunk in request.stream():
+        content += chunk
+        if len(content) > LARGEST_BODY:
+            raise HTTPException(413)
+    try:
+        body = json.loads(content or b"{}")
+    except (ValueError, RecursionError):
+        body = None
+    if not isinstance(body, dict):
+        raise BadInput("expected a JSON object.")
+    return body
+
+
+async def _bad_input(request: Request, error: Exception) -> Response:
+    return JSONResponse({"error": str(error)}, 400)
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    return JSONResponse({"error": f"The decision was not saved: {error}."}, 500)

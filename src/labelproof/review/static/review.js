@@ -1,0 +1,426 @@
+"use strict";
+// The review page. State lives on the server; this keeps the labels in view and what is typed.
+
+const $ = (id) => document.getElementById(id);
+const PAGE = 48; // labels in the grid
+const AHEAD = 20; // labels fetched at once, one by one
+const state = { run: null, view: "one", queue: [], at: 0, ended: false, page: [], target: null };
+let work = Promise.resolve(); // actions run one after another, so that fast typing loses nothing
+
+// --- talking to the server
+
+async function ask(path, body) {
+  const options = body === undefined ? {} : {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify(body),
+  };
+  let answer;
+  try {
+    answer = await fetch(path, options);
+  } catch {
+    throw new Error("The review server does not answer; start labelproof review again. What was decided is saved.");
+  }
+  const type = answer.headers.get("Content-Type") || "";
+  const content = type.includes("json") ? await answer.json() : { error: await answer.text() };
+  if (!answer.ok) throw new Error(content.error || `The server said ${answer.status}.`);
+  return content;
+}
+
+function rowsAddress(more) {
+  const values = new URLSearchParams();
+  for (const [name, value] of new FormData($("filter"))) {
+    if (name === "least" || name === "most") values.set(name, String(Number(value || 0) / 100));
+    else if (value) values.set(name, value);
+  }
+  for (const [name, value] of Object.entries(more)) values.set(name, String(value));
+  return `api/rows?${values}`;
+}
+
+function doing(action) {
+  work = work.then(action).then(() => complain(""), (error) => complain(error.message));
+  return work;
+}
+
+function complain(text) {
+  $("error").textContent = text;
+  $("error").hidden = !text;
+}
+
+function say(text) { $("said").textContent = text; }
+
+// --- showing one label
+
+function element(kind, style, text) {
+  const made = document.createElement(kind);
+  if (style) made.className = style;
+  if (text !== undefined) made.textContent = text;
+  return made;
+}
+
+const percent = (value) => value > 0.995 ? ">99%" : value < 0.005 ? "<1%" : `${Math.round(100 * value)}%`;
+
+function picture(row, edge) {
+  const image = element("img");
+  image.alt = `${row.id}, labelled ${row.given}`;
+  image.decoding = "async";
+  image.addEventListener("load", () => {
+    if (Math.max(image.naturalWidth, image.naturalHeight) <= 64) image.classList.add("coarse");
+  });
+  image.addEventListener("error", () => image.replaceWith(element("p", "missing quiet", "The picture cannot be shown.")));
+  image.src = `picture/${row.index}/${edge}`;
+  return image;
+}
+
+function content(row, edge) {
+  const parts = [];
+  if (state.run.kind === "images" && !state.run.note) parts.push(picture(row, edge));
+  if (row.text) parts.push(element("p", "words", row.text));
+  return parts;
+}
+
+function verdict(row) {
+  const line = element("p", "change");
+  line.append(element("span", "hidden-text", "given "), element("span", "given", row.given));
+  if (row.suggested !== row.given) {
+    const arrow = element("span", "", " → ");
+    arrow.setAttribute("aria-hidden", "true");
+    line.append(arrow, element("span", "hidden-text", ", suggested "), element("span", "suggested", row.suggested));
+  }
+  return line;
+}
+
+function standing(row) {
+  if (!row.decision) return "";
+  if (row.decision.kind === "skip") return "skipped";
+  return row.decision.kind === "keep" ? `kept ${row.decision.label}` : `changed to ${row.decision.label}`;
+}
+
+function details(row) {
+  return element("p", "sure", `${percent(row.p_suggested)} sure of the suggestion; given label right: ${percent(row.p_clean)}`);
+}
+
+function showOne() {
+  const row = state.queue[state.at];
+  $("done").hidden = Boolean(row) || state.view !== "one";
+  $("one").hidden = !row || state.view !== "one";
+  if (!row) return;
+  const title = verdict(row);
+  title.id = "card-title";
+  $("card").replaceChildren(...content(row, 480), title, details(row), element("p", "id", row.id), element("p", "state", standing(row)));
+  $("keep-name").textContent = row.given;
+  $("accept-name").textContent = row.suggested;
+  document.querySelector('#actions [data-act="accept"]').disabled = row.suggested === row.given;
+  $("back").disabled = state.at === 0;
+  $("where").textContent = `no. ${row.place + 1} of ${state.run.size.toLocaleString("en")} by suspicion`;
+  for (const next of state.queue.slice(state.at + 1, state.at + 4)) {
+    if (state.run.kind === "images" && !state.run.note) new Image().src = `picture/${next.index}/480`;
+  }
+}
+
+async function fetchQueue(start) {
+  const found = await ask(rowsAddress({ start, limit: AHEAD }));
+  const known = new Set(state.queue.map((row) => row.index));
+  state.queue.push(...found.rows.filter((row) => !known.has(row.index)));
+  state.ended = found.rows.length < AHEAD;
+}
+
+async function move(by) {
+  const to = Math.max(0, state.at + by);
+  if (to >= state.queue.length && !state.ended && state.queue.length) {
+    await fetchQueue(Math.max(...state.queue.map((row) => row.place)) + 1);
+  }
+  state.at = Math.min(to, state.queue.length);
+  showOne();
+}
+
+async function restart() {
+  state.queue = [];
+  state.at = 0;
+  await fetchQueue(0);
+  showOne();
+  if (state.view === "grid") await showPage({ start: 0 });
+}
+
+// --- the grid
+
+async function showPage(where) {
+  const found = await ask(rowsAddress({ ...where, limit: PAGE }));
+  if (!found.rows.length && where.before !== undefined) return;
+  state.page = found.rows;
+  $("grid-count").textContent = `${found.total.toLocaleString("en")} labels`;
+  $("cards").replaceChildren(...state.page.map(card));
+  $("cards").classList.toggle("texts", state.run.kind !== "images");
+  $("done").hidden = state.page.length > 0 || state.view !== "grid";
+  $("grid").hidden = state.view !== "grid" || !state.page.length;
+  const first = $("cards").firstElementChild;
+  if (first) first.tabIndex = 0;
+}
+
+function card(row) {
+  const item = element("li");
+  item.tabIndex = -1;
+  item.dataset.index = row.index;
+  if (row.decision) item.dataset.state = row.decision.kind;
+  const buttons = element("div", "row");
+  for (const [act, sign, name] of [["keep", "K", "Keep"], ["accept", "A", "Accept"], ["choose", "C", "Choose another class"], ["skip", "S", "Skip"]]) {
+    const button = element("button", act === "accept" ? "main" : "", sign);
+    button.type = "button";
+    button.dataset.act = act;
+    button.disabled = act === "accept" && row.suggested === row.given;
+    button.title = name;
+    button.setAttribute("aria-label", `${name}: ${row.id}`);
+    buttons.append(button);
+  }
+  item.append(...content(row, 160), verdict(row), element("p", "sure", percent(row.p_suggested) + " sure"),
+    element("p", "id", row.id), element("p", "state", standing(row)), buttons);
+  return item;
+}
+
+function focusCard(item) {
+  if (!item) return;
+  for (const other of $("cards").children) other.tabIndex = -1;
+  item.tabIndex = 0;
+  item.focus();
+}
+
+function focusedCard() {
+  return document.activeElement && document.activeElement.closest("#cards > li");
+}
+
+// --- deciding
+
+function current() {
+  if (state.view === "one") return state.queue[state.at];
+  const item = focusedCard();
+  return item && state.page.find((row) => row.index === Number(item.dataset.index));
+}
+
+function wish(row, act, label) {
+  if (act === "skip") return { index: row.index, decision: "skip" };
+  const name = act === "keep" ? row.given : act === "accept" ? row.suggested : label;
+  const kind = name === row.given ? "keep" : name === row.suggested ? "accept" : "change";
+  return { index: row.index, decision: kind, label: name };
+}
+
+function take(answer) {
+  const fresh = new Map(answer.rows.map((row) => [row.index, row]));
+  const swap = (row) => fresh.get(row.index) || row;
+  state.queue = state.queue.map(swap);
+  state.page = state.page.map(swap);
+  for (const item of [...$("cards").children]) {
+    const row = fresh.get(Number(item.dataset.index));
+    if (!row) continue;
+    const focused = item.contains(document.activeElement);
+    const made = card(row);
+    made.tabIndex = item.tabIndex;
+    item.replaceWith(made);
+    if (focused) focusCard(made);
+  }
+  progress(answer.progress);
+}
+
+function progress(counts) {
+  $("progress").max = Math.max(1, counts.suspects);
+  $("progress").value = counts.decided;
+  const skipped = counts.skipped ? `, ${counts.skipped.toLocaleString("en")} skipped` : "";
+  $("count").textContent = `${counts.decided.toLocaleString("en")} of ${counts.suspects.toLocaleString("en")} decided${skipped}`;
+}
+
+function decide(act, label, index) {
+  return doing(async () => {
+    const row = index === undefined ? current() : [...state.queue, ...state.page].find((one) => one.index === index);
+    if (!row || (act === "accept" && row.suggested === row.given)) return;
+    const answer = await ask("api/decide", { decisions: [wish(row, act, label)] });
+    take(answer);
+    say(`${row.id} ${standing(answer.rows[0])}.`);
+    if (state.view === "one") {
+      if (state.queue[state.at] && state.queue[state.at].index === row.index) await move(1);
+      $("card").focus({ preventScroll: true });
+    } else {
+      const item = focusedCard();
+      if (item) focusCard(item.nextElementSibling);
+    }
+  });
+}
+
+function decideAll(act) {
+  return doing(async () => {
+    const open = state.page.filter((row) => !row.decision && !(act === "accept" && row.suggested === row.given));
+    if (!open.length) return;
+    take(await ask("api/decide", { decisions: open.map((row) => wish(row, act)) }));
+    say(`${open.length} labels ${act === "keep" ? "kept" : "changed as suggested"}.`);
+  });
+}
+
+function undo() {
+  return doing(async () => {
+    const answer = await ask("api/undo", {});
+    if (!answer.rows.length) { say("Nothing to undo."); return; }
+    take(answer);
+    const row = answer.rows[0];
+    const at = state.queue.findIndex((one) => one.index === row.index);
+    if (at >= 0) state.at = at;
+    else state.queue.splice(state.at, 0, row);
+    showOne();
+    say(answer.rows.length === 1 ? `Undone: ${row.id}.` : `Undone: ${answer.rows.length} labels.`);
+  });
+}
+
+function choose(index) {
+  const row = index === undefined ? current() : [...state.queue, ...state.page].find((one) => one.index === index);
+  if (!row) return;
+  state.target = row.index;
+  $("find").value = "";
+  listClasses("");
+  $("choose").showModal();
+  $("find").focus();
+}
+
+function listClasses(text) {
+  const wanted = text.trim().toLowerCase();
+  const names = state.run.classes.filter((name) => name.toLowerCase().includes(wanted));
+  $("classes").replaceChildren(...names.slice(0, 200).map((name) => {
+    const item = element("li");
+    const button = element("button", "", name);
+    button.type = "button";
+    button.addEventListener("click", () => pick(name));
+    item.append(button);
+    return item;
+  }));
+}
+
+function pick(name) {
+  $("choose").close();
+  decide("change", name, state.target);
+}
+
+// --- fitting again
+
+async function showAgain() {
+  const status = await ask("api/again");
+  const texts = {
+    idle: "",
+    running: `Running: epoch ${status.epoch} of ${status.epochs ?? "?"}, into ${status.folder}`,
+    done: `Done: ${status.folder}. Its own suspects: labelproof review ${status.folder}`,
+    failed: "It failed:",
+  };
+  if (status.command) $("command").textContent = status.command;
+  $("again-state").textContent = texts[status.state];
+  $("again-said").textContent = status.said || "";
+  $("again-said").hidden = !status.said;
+  $("again-progress").hidden = status.state !== "running";
+  $("again-progress").max = status.epochs || 1;
+  $("again-progress").value = status.epoch || 0;
+  $("start").disabled = status.state === "running";
+  if (status.state === "running" && $("again").open) setTimeout(() => doing(showAgain), 1000);
+}
+
+// --- keys and buttons
+
+function digitClass(key) {
+  if (!/^[0-9]$/.test(key)) return undefined;
+  const names = state.run.classes;
+  if (names.every((name) => /^[0-9]$/.test(name))) return names.includes(key) ? key : undefined;
+  return names.length <= 10 ? names[key === "0" ? 9 : Number(key) - 1] : undefined;
+}
+
+const KEYS = {
+  k: () => decide("keep"), a: () => decide("accept"), c: () => choose(), s: () => decide("skip"),
+  u: undo, g: () => setView(state.view === "one" ? "grid" : "one"), "?": () => $("keys").showModal(),
+  ArrowRight: () => arrow(1), ArrowLeft: () => arrow(-1), ArrowDown: () => arrow(columns()), ArrowUp: () => arrow(-columns()),
+};
+
+function columns() {
+  return getComputedStyle($("cards")).gridTemplateColumns.split(" ").length;
+}
+
+function arrow(by) {
+  if (state.view === "one") { if (Math.abs(by) === 1) doing(() => move(by)); return; }
+  const items = [...$("cards").children];
+  const at = items.indexOf(focusedCard());
+  focusCard(items[at < 0 ? 0 : Math.min(Math.max(at + by, 0), items.length - 1)]);
+}
+
+function onKey(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
+  if (event.target.matches("input, select, textarea") || event.isComposing) return;
+  const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
+  if (state.view === "one" && (key === "ArrowUp" || key === "ArrowDown")) return;
+  const name = digitClass(event.key);
+  const action = KEYS[key] || (name !== undefined ? () => decide("change", name) : undefined);
+  if (!action) return;
+  event.preventDefault();
+  action();
+}
+
+function setView(view) {
+  state.view = view;
+  $("view-one").setAttribute("aria-pressed", String(view === "one"));
+  $("view-grid").setAttribute("aria-pressed", String(view === "grid"));
+  $("grid").hidden = view !== "grid";
+  showOne();
+  if (view === "grid") {
+    const row = state.queue[state.at];
+    doing(() => showPage({ start: row ? row.place : 0 })).then(() => focusCard($("cards").firstElementChild));
+  }
+}
+
+function onAct(event) {
+  const button = event.target.closest("[data-act]");
+  if (!button) return;
+  const item = button.closest("#cards > li");
+  const index = item ? Number(item.dataset.index) : undefined;
+  if (button.dataset.act === "choose") choose(index);
+  else decide(button.dataset.act, undefined, index);
+}
+
+function connect() {
+  document.addEventListener("keydown", onKey);
+  document.addEventListener("click", onAct);
+  $("view-one").addEventListener("click", () => setView("one"));
+  $("view-grid").addEventListener("click", () => setView("grid"));
+  $("undo").addEventListener("click", undo);
+  $("back").addEventListener("click", () => doing(() => move(-1)));
+  $("forth").addEventListener("click", () => doing(() => move(1)));
+  $("page-back").addEventListener("click", () => doing(() => showPage({ before: state.page.length ? state.page[0].place : 0 })));
+  $("page-forth").addEventListener("click", () => doing(() => showPage({ start: state.page.length ? state.page.at(-1).place + 1 : 0 })));
+  $("all-accept").addEventListener("click", () => decideAll("accept"));
+  $("all-keep").addEventListener("click", () => decideAll("keep"));
+  $("filter").addEventListener("change", () => doing(restart));
+  $("filter").addEventListener("submit", (event) => event.preventDefault());
+  $("find").addEventListener("input", () => listClasses($("find").value));
+  $("find").addEventListener("keydown", (event) => {
+    const first = $("classes").querySelector("button");
+    if (event.key === "Enter" && first) { event.preventDefault(); pick(first.textContent); }
+  });
+  $("again-open").addEventListener("click", () => { $("again").showModal(); doing(showAgain); });
+  $("start").addEventListener("click", () => doing(async () => { await ask("api/again", {}); await showAgain(); }));
+  $("copy").addEventListener("click", () => navigator.clipboard.writeText($("command").textContent));
+  $("keys-open").addEventListener("click", () => $("keys").showModal());
+  for (const button of document.querySelectorAll("dialog .close")) {
+    button.addEventListener("click", () => button.closest("dialog").close());
+  }
+  for (const panel of document.querySelectorAll("details")) {
+    document.addEventListener("click", (event) => { if (!panel.contains(event.target)) panel.open = false; });
+    panel.addEventListener("keydown", (event) => { if (event.key === "Escape") { panel.open = false; panel.firstElementChild.focus(); } });
+  }
+}
+
+async function begin() {
+  state.run = await ask("api/run");
+  $("run").textContent = state.run.folder;
+  $("note").textContent = state.run.note || "";
+  $("note").hidden = !state.run.note;
+  $("command").textContent = state.run.command;
+  $("export-own").href = `export/${state.run.export.slice(1)}`;
+  $("key-digits").hidden = digitClass("1") === undefined;
+  for (const name of ["given", "suggested"]) {
+    for (const one of state.run.classes) $("filter").elements[name].append(new Option(one, one));
+  }
+  progress(state.run.progress);
+  await restart();
+}
+
+connect();
+doing(begin);
