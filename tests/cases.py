@@ -1,6 +1,7 @@
 """One tiny instance of every method, for the contract suite."""
 
 from labelproof.engine.method import Method
+from labelproof.methods.backward import Backward
 from labelproof.methods.bootstrap import Bootstrap
 from labelproof.methods.ce import CrossEntropy
 from labelproof.methods.cores import CORES
@@ -10,6 +11,7 @@ from labelproof.methods.dividemix import DivideMix
 from labelproof.methods.dpc import DPC
 from labelproof.methods.elr import ELR
 from labelproof.methods.elr_plus import ELRPlus
+from labelproof.methods.forward import Forward
 from labelproof.methods.gce import GCE
 from labelproof.methods.mixup import Mixup
 from labelproof.methods.pes import PES
@@ -44,4 +46,6 @@ CASES: dict[str, Method] = {
         others=8,
         consistency_lr=0.05,
     ),
+    "forward": Forward(epochs=8, batch=16, lr=0.05),
+    "backward": Backward(epochs=8, batch=16, lr=0.02),
 }

@@ -28,16 +28,27 @@ from labelproof.functional.select import (
     fit_two_gaussians,
     label_margin,
     min_max,
+    mirrored_gaussians,
     two_gaussians,
+)
+from labelproof.functional.transition import (
+    anchor_transition,
+    conditioned,
+    declared_transition,
+    log_given,
+    true_given,
 )
 
 __all__ = [
     "Mixed",
     "TwoGaussians",
+    "anchor_transition",
     "calibrated_log_softmax",
     "calibrated_softmax",
     "clipped_softmax",
+    "conditioned",
     "cosine_decay",
+    "declared_transition",
     "descended",
     "dirichlet_uncertainty",
     "early_learning_penalty",
@@ -50,7 +61,9 @@ __all__ = [
     "label_margin",
     "label_noise",
     "late_decay",
+    "log_given",
     "min_max",
+    "mirrored_gaussians",
     "mix",
     "mixing_weight",
     "mixup",
@@ -63,6 +76,7 @@ __all__ = [
     "small_loss",
     "soft_cross_entropy",
     "step_decay",
+    "true_given",
     "two_gaussians",
     "with_noise",
 ]

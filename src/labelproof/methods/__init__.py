@@ -1,6 +1,7 @@
 """Every method by name. A new one: its file, a line here and in tests/cases.py, a page in docs/."""
 
 from labelproof.engine.method import Method
+from labelproof.methods.backward import Backward
 from labelproof.methods.bootstrap import Bootstrap
 from labelproof.methods.ce import CrossEntropy
 from labelproof.methods.cores import CORES
@@ -10,6 +11,7 @@ from labelproof.methods.dividemix import DivideMix
 from labelproof.methods.dpc import DPC
 from labelproof.methods.elr import ELR
 from labelproof.methods.elr_plus import ELRPlus
+from labelproof.methods.forward import Forward
 from labelproof.methods.gce import GCE
 from labelproof.methods.mixup import Mixup
 from labelproof.methods.pes import PES
@@ -31,4 +33,6 @@ METHODS: dict[str, type[Method]] = {
     "elr_plus": ELRPlus,
     "bootstrap": Bootstrap,
     "cores": CORES,
+    "forward": Forward,
+    "backward": Backward,
 }
