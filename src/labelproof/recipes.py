@@ -17,12 +17,20 @@ from labelproof.settings import nearest, override
 from labelproof.task import Kind
 
 VECTORS: Mapping[str, Mapping[str, Any]] = {
-    "ce": {"epochs": 15},
-    "dpc": {"epochs": 12, "warmup": 3, "batch": 128, "lambda_u": 0.0},
+    "ce": {"epochs": 10},
+    "dpc": {
+        "epochs": 10,
+        "warmup": 2,
+        "batch": 128,
+        "lr": 0.1,
+        "alpha": 1.0,
+        "lambda_u": 0.0,
+        "selector": "mirror",
+    },
 }
 IMAGES: Mapping[str, Mapping[str, Any]] = {
     "ce": {"epochs": 60},
-    "dpc": {"epochs": 60, "warmup": 5},
+    "dpc": {"epochs": 60, "warmup": 5, "selector": "mirror"},
 }
 
 

@@ -136,7 +136,8 @@ class Task:
     def digest(self) -> str:
         """A hash of inputs, labels and class names; a resumed run must show the same one."""
         text = self.x.digest() + "|".join(self.classes)
-        return hashlib.sha256(text.encode() + self.y.numpy().tobytes()).hexdigest()
+        fixed = b"" if self.fixed is None else self.fixed.numpy().tobytes()
+        return hashlib.sha256(text.encode() + self.y.numpy().tobytes() + fixed).hexdigest()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from labelproof.engine.batches import Batches, View, read_ahead
 from labelproof.engine.learner import SGD, Learner
-from labelproof.errors import RunFailed
+from labelproof.errors import BadInput, RunFailed
 from labelproof.nets.heads import MultiHead, feature_width
 from labelproof.task import Inputs, Task
 
@@ -30,7 +30,7 @@ class Run:
         self.on_step: Callable[[], None] = lambda: None
         self._trunk = trunk
         self._seed = seed
-        self.begin(0)
+        self.begin(-1)  # the set-up's own stream
 
     def begin(self, epoch: int) -> None:
         """Start `epoch`: its randomness follows from the seed and its number alone."""
@@ -142,11 +142,13 @@ def derive_seed(seed: int, name: str) -> int:
 
 def pick_device(name: str) -> torch.device:
     """`auto` is CUDA, then MPS, then the CPU."""
-    if name != "auto":
-        return torch.device(name)
-    if torch.cuda.is_available():
-        return torch.device("cuda")
-    return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    usable = [kind for kind, yes in there.items() if yes] + ["cpu"]
+    if name == "auto":
+        return torch.device(usable[0])
+    if name.split(":")[0] not in usable:
+        raise BadInput(f"there is no device {name!r} here; use auto or {' or '.join(usable)}.")
+    return torch.device(name)
 
 
 def precision_for(device: torch.device) -> torch.dtype | None:

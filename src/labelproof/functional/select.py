@@ -118,6 +118,30 @@ def fit_two_gaussians(values: Tensor) -> TwoGaussians:
     )
 
 
+def mirrored_gaussians(margins: Tensor, steps: int = 100) -> Tensor:
+    """Clean probability from margins when right and wrong labels mirror each other at zero, (N,).
+
+    A right label has the margin m ~ N(μ, σ²) of the network's own certainty. Under a wrong label
+    the same certainty speaks for another class, so its margin is spread like -m. EM finds μ, σ and
+    the share η of wrong labels; the posterior is logistic in the margin, hence monotone. Unlike two
+    free Gaussians, this finds next to nothing wrong where all labels are right.
+
+    Args:
+        margins: (N,) given label's logit minus the largest other one.
+        steps: of expectation and maximisation.
+    """
+    m = _finite(margins)
+    second = m.square().mean()
+    wrong = (m < 0).to(m.dtype)  # start: wrong where the network disagrees
+    for _ in range(steps):
+        share = wrong.mean().clamp(1e-6, 0.5)
+        mean = ((1 - 2 * wrong) * m).mean()
+        spread = (second - mean.square()).clamp_min(1e-6 * second.clamp_min(1e-12))
+        logit = 2 * mean * m / spread + torch.log((1 - share) / share)
+        wrong = torch.sigmoid(-logit)
+    return torch.sigmoid(logit).to(at_least_single(margins))
+
+
 def excess_kurtosis(values: Tensor) -> float:
     """Fisher's kurtosis m4 / m2² - 3 of (N,) values, biased form; 0 when they are all the same.
 

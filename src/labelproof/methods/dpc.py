@@ -72,7 +72,7 @@ class DPC:
     beta: NonNegative = 0.5  # β, weight of L_kl in L_edl
     confidence_penalty: NonNegative = 0.0  # weight of the negative entropy in the warm-up
     criterion: Literal["margin", "loss"] = "margin"  # "loss" is the ablation without large margin
-    selector: Literal["gmm", "normalised", "auto"] = "gmm"
+    selector: Literal["gmm", "normalised", "auto", "mirror"] = "gmm"
     max_kurtosis: float = 1.2  # "auto": Gaussians up to this excess kurtosis
     threshold: Share = 0.5  # τ
     temperature: Positive = 0.5  # T
@@ -90,6 +90,8 @@ class DPC:
         check(self)
         if self.rows == "labelled" and self.lambda_u > 0:
             raise BadInput("DPC: rows='labelled' leaves no rows for L_uns; set lambda_u=0 with it.")
+        if self.selector == "mirror" and self.criterion == "loss":
+            raise BadInput("DPC: selector='mirror' needs margins; set criterion='margin' with it.")
         if self.warmup >= self.epochs:
             raise BadInput(
                 f"DPC: warmup must be smaller than epochs, not {self.warmup} of {self.epochs}."
@@ -182,6 +184,8 @@ class DPC:
             scores = fn.label_margin(logits, run.y)
         else:
             scores = -self.supervised(logits, run.y)
+        if self.selector == "mirror":
+            return run.trusted(fn.mirrored_gaussians(scores))
         if self.selector == "gmm" or (
             self.selector == "auto" and fn.excess_kurtosis(scores) <= self.max_kurtosis
         ):
