@@ -13,7 +13,7 @@ from typing import Any
 from labelproof.engine.method import Method
 from labelproof.errors import BadInput
 from labelproof.methods import METHODS
-from labelproof.settings import nearest, override
+from labelproof.settings import nearest, override, settings_of
 from labelproof.task import Kind
 
 VECTORS: Mapping[str, Mapping[str, Any]] = {
@@ -48,5 +48,13 @@ def own_data(name: str, kind: Kind) -> Method:
 
 
 def chosen_method(name: str, kind: Kind, changes: Mapping[str, str]) -> Method:
-    """The method called `name` for this kind of data, with the user's changes applied."""
-    return override(own_data(name, kind), changes)
+    """The method called `name` for this kind of data, with the user's changes applied.
+
+    A changed number of epochs alone shortens or lengthens the warm-up with it.
+    """
+    default = own_data(name, kind)
+    warmup = settings_of(default).get("warmup")
+    if warmup and changes.get("epochs", "").isdigit() and "warmup" not in changes:
+        scaled = round(warmup * int(changes["epochs"]) / default.epochs)
+        changes = {**changes, "warmup": str(max(1, scaled))}
+    return override(default, changes)
