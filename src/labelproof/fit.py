@@ -16,7 +16,7 @@ from labelproof.engine.log import Reporter
 from labelproof.engine.loop import Result, train
 from labelproof.engine.method import Method
 from labelproof.engine.run import Trunk, pick_device
-from labelproof.nets import build_trunk, choose_net
+from labelproof.nets import build_trunk, choose_net, feature_width
 from labelproof.review.refit import hold, write_held
 from labelproof.task import Examples, Task
 
@@ -104,11 +104,15 @@ def fit(
 
 def make_trunk(net: Net, task: Task) -> tuple[Trunk, str]:
     """A function that makes a trunk for this task, and the name that run.json gives it."""
-    shape = tuple(task.views.plain(task.x.take(torch.arange(min(2, task.size)))).shape[1:])
+    example = task.views.plain(task.x.take(torch.arange(min(2, task.size))))
+    shape = tuple(example.shape[1:])
     if isinstance(net, str):
         name = choose_net(shape, task.size) if net == "auto" else net
+        with torch.device("meta"):
+            build_trunk(name, shape, task.size)  # a network that does not fit is said now
         return lambda: build_trunk(name, shape, task.size), name
     if isinstance(net, nn.Module):
         module = net
+        feature_width(module, example)
         return lambda: copy.deepcopy(module), type(module).__name__
     return net, getattr(net, "__name__", type(net).__name__)

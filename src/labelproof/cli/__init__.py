@@ -35,7 +35,7 @@ for command in (demo, fit, report, review, plan, methods, corrupt):
 def main() -> None:
     """Run the command line: exit 0 on success, 2 on bad usage or input, 1 on a failed run."""
     try:
-        app()
+        app(prog_name="labelproof")
     except BadInput as error:
         _stop(str(error), 2)
     except RunFailed as error:

@@ -53,7 +53,8 @@ def demo(
     summaries = {name: _summary(out / name) for name in ("ce", "dpc")}
     console.print(_table(summaries))
     console.print(_reading(summaries["dpc"]))
-    console.print(f"\nEvery label, the most suspicious first: {out / 'dpc' / 'labels.csv'}")
+    console.print(f"\nThe report, for a browser: {out / 'dpc' / 'report.html'}")
+    console.print(f"Every label, the most suspicious first: {out / 'dpc' / 'labels.csv'}")
     console.print("Now your own data: labelproof fit DATA", soft_wrap=True)
 
 

@@ -1,0 +1,201 @@
+"""The command line as a user meets it: exit codes, sentences, and the files a run leaves."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from labelproof.cli import main
+
+COLUMNS = "index,id,given,suggested,p_clean,p_suggested,margin,suspect"
+
+
+@pytest.fixture
+def labelproof(monkeypatch, capsys, tmp_path):
+    """Runs a command in an empty folder; gives exit code, what was printed, what was complained."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["labelproof", *map(str, words)])
+        code = 0
+        try:
+            main()
+        except SystemExit as stop:
+            code = stop.code if isinstance(stop.code, int) else 0
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+@pytest.fixture
+def vectors(tmp_path) -> Path:
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 300)
+    centres = 3 * np.eye(3, 8)
+    x = (centres[y] + rng.normal(size=(300, 8))).astype("float32")
+    noisy = np.where(rng.random(300) < 0.2, (y + 1) % 3, y)
+    path = tmp_path / "blobs.npz"
+    np.savez(path, x=x[:240], y=noisy[:240], clean=y[:240], x_test=x[240:], y_test=y[240:])
+    return path
+
+
+def test_fit_leaves_the_promised_folder(labelproof, vectors, tmp_path):
+    code, out, _ = labelproof("fit", vectors, "--truth-key", "clean", "--out", "run")
+    assert code == 0
+    assert "labels look wrong" in out
+    run = tmp_path / "run"
+    record = json.loads((run / "run.json").read_text())
+    assert {"method", "settings", "task", "seed", "versions", "command"} <= record.keys()
+    assert record["settings"]["lr"] > 0
+    lines = (run / "metrics.jsonl").read_text().splitlines()
+    assert len(lines) == record["settings"]["epochs"]
+    rows = list(csv.DictReader((run / "labels.csv").open()))
+    assert ",".join(rows[0]) == COLUMNS
+    assert sorted(int(row["index"]) for row in rows) == list(range(240))
+    clean = [float(row["p_clean"]) for row in rows]
+    assert clean == sorted(clean)
+    summary = json.loads((run / "summary.json").read_text())
+    promised = {"accuracy", "ece", "error_auroc", "error_ap", "noise_rate_estimate", "seconds"}
+    assert promised <= summary.keys()
+    assert summary["accuracy"]["last"] > 0.85
+    assert summary["error_auroc"] > 0.9
+    assert (run / "model.safetensors").stat().st_size > 1000
+    assert "<html" in (run / "report.html").read_text()
+
+
+def test_a_run_folder_is_never_overwritten(labelproof, vectors, tmp_path):
+    words = ("fit", vectors, "--method", "ce", "--epochs", 2, "--out", "run")
+    assert labelproof(*words)[0] == 0
+    code, _, err = labelproof(*words)
+    assert code == 2
+    assert "--resume" in err
+    assert labelproof(*words, "--resume")[0] == 0
+
+
+def test_resume_refuses_another_run(labelproof, vectors):
+    base = ("fit", vectors, "--method", "ce", "--out", "run")
+    assert labelproof(*base, "--epochs", 2)[0] == 0
+    for other, word in (
+        (("--epochs", 3), "epochs 2 there, 3 here"),
+        (("--epochs", 2, "--label-key", "clean"), "other data or labels"),
+        (("--epochs", 2, "--seed", 1), "seed"),
+    ):
+        code, _, err = labelproof(*base, *other, "--resume")
+        assert code == 2
+        assert word in err
+        assert err.count("\n") == 1
+    code, _, err = labelproof("fit", vectors, "--epochs", 4, "--out", "run", "--resume")
+    assert code == 2
+    assert "another method" in err
+
+
+def test_without_out_runs_get_names_of_their_own(labelproof, vectors, tmp_path):
+    for _ in range(2):
+        assert labelproof("fit", vectors, "--method", "ce", "--epochs", 1)[0] == 0
+    assert {p.name for p in (tmp_path / "runs").iterdir()} == {"blobs-ce", "blobs-ce-2"}
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("fit", "nowhere.npz"), "no file or folder 'nowhere.npz'"),
+        (("fit", "digits", "--method", "dcp"), "did you mean 'dpc'?"),
+        (("fit", "digits", "--set", "lrr=1"), "no setting 'lrr'; did you mean 'lr'?"),
+        (("fit", "digits", "--set", "lr=-1"), "lr must be a number above 0"),
+        (("fit", "digits", "--set", "lr=fast"), "expected a number above 0, got 'fast'"),
+        (("fit", "digits", "--set", "lr"), "--set expects name=value"),
+        (("fit", "digits", "--epochs", "0"), "epochs must be a whole number at least 1"),
+        (("fit", "digits", "--net", "mlp"), "'mlp'"),
+        (("fit", "digits", "--net", "resnet35"), "resnet34"),
+        (("fit", "digits", "--noise", "symetric:0.4"), "did you mean symmetric?"),
+        (("fit", "digits", "--noise", "symmetric:1.4"), "1.4"),
+        (("fit", "digits", "--device", "tpu"), "there is no device 'tpu' here"),
+        (("fit", "digits", "--resume", "--out", "none"), "no run to resume"),
+        (("plan", "digits", "--method", "what"), "known: "),
+    ],
+)
+def test_bad_input_is_one_sentence_and_leaves_nothing(labelproof, tmp_path, words, says):
+    code, out, err = labelproof(*words)
+    assert code == 2
+    assert says in err
+    assert err.startswith("labelproof: ")
+    assert err.count("\n") == 1
+    assert not out
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("arrays", "says"),
+    [
+        ({"y": np.array([0, 1, -1, 1])}, "negative"),
+        ({"y": np.array([0, 1, np.nan, 1])}, "row"),
+        ({"y": np.array([0, 1, 1])}, "3"),
+        ({"y": np.array([1, 1, 1, 1])}, "class"),
+        ({"x": np.array([[0.0, np.nan]] * 4, dtype="float32")}, "4"),
+        ({"x": np.array([[0.0, 1], [np.inf, 1], [0, 1], [0, 1]], dtype="float32")}, "row 1"),
+        ({"y": np.array([{}, {}, {}, {}])}, "pickle"),
+    ],
+)
+def test_bad_arrays_are_refused(labelproof, tmp_path, arrays, says):
+    good = {
+        "x": np.random.default_rng(0).random((4, 2), dtype="float32"),
+        "y": np.array([0, 1, 0, 1]),
+    }
+    np.savez(tmp_path / "bad.npz", **{**good, **arrays})
+    code, _, err = labelproof("fit", "bad.npz")
+    assert code == 2
+    assert says in err
+    assert [p.name for p in tmp_path.iterdir()] == ["bad.npz"]
+
+
+def test_a_set_smaller_than_a_batch_trains(labelproof, tmp_path):
+    x = np.random.default_rng(0).random((5, 3), dtype="float32")
+    np.savez(tmp_path / "few.npz", x=x, y=np.array([0, 1, 0, 1, 2]))
+    code, _, err = labelproof("fit", "few.npz", "--out", "run")
+    assert code == 0
+    assert "one example" in err  # a class with one example is a warning
+
+
+def test_methods_lists_every_method(labelproof):
+    from labelproof.methods import METHODS
+
+    code, out, _ = labelproof("methods", "--json")
+    assert code == 0
+    listed = {row["name"]: row for row in json.loads(out)}
+    assert listed.keys() == METHODS.keys()
+    assert all(row["paper"] and row["cost"] and row["settings"] for row in listed.values())
+
+
+def test_plan_says_what_was_understood(labelproof, vectors, tmp_path):
+    code, out, _ = labelproof("plan", vectors, "--method", "ce", "--show-views", "views.png")
+    assert code == 0
+    assert "240 vectors of 8" in out
+    assert "epochs of about" in out
+    assert (tmp_path / "views.png").read_bytes().startswith(b"\x89PNG")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["blobs.npz", "views.png"]
+
+
+def test_corrupt_writes_a_new_file(labelproof, tmp_path):
+    old = "file,label\n" + "".join(f"{i}.png,{'ab'[i % 2]}\n" for i in range(100))
+    (tmp_path / "labels.csv").write_text(old)
+    code, out, _ = labelproof("corrupt", "labels.csv", "--rate", 0.4, "--out", "noisy.csv")
+    assert code == 0
+    assert "labels are wrong now" in out
+    assert (tmp_path / "labels.csv").read_text() == old
+    assert (tmp_path / "noisy.csv").read_text() != old
+
+
+def test_every_command_has_help_with_an_example_or_a_reason(labelproof):
+    code, out, _ = labelproof("--help")
+    assert code == 0
+    for command in ("demo", "fit", "plan", "methods", "corrupt"):
+        assert command in out
+        code, text, _ = labelproof(command, "--help")
+        assert code == 0
+        assert "Usage: labelproof" in text
