@@ -9,6 +9,7 @@ from labelproof.methods.coteaching import CoTeaching
 from labelproof.methods.coteaching_plus import CoTeachingPlus
 from labelproof.methods.dividemix import DivideMix
 from labelproof.methods.dpc import DPC
+from labelproof.methods.edl import EDL
 from labelproof.methods.elr import ELR
 from labelproof.methods.elr_plus import ELRPlus
 from labelproof.methods.forward import Forward
@@ -48,4 +49,5 @@ CASES: dict[str, Method] = {
     ),
     "forward": Forward(epochs=8, batch=16, lr=0.05),
     "backward": Backward(epochs=8, batch=16, lr=0.02),
+    "edl": EDL(epochs=6, batch=16, lr=0.05, scale=1.0, divergence=0.1),
 }

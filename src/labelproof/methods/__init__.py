@@ -9,6 +9,7 @@ from labelproof.methods.coteaching import CoTeaching
 from labelproof.methods.coteaching_plus import CoTeachingPlus
 from labelproof.methods.dividemix import DivideMix
 from labelproof.methods.dpc import DPC
+from labelproof.methods.edl import EDL
 from labelproof.methods.elr import ELR
 from labelproof.methods.elr_plus import ELRPlus
 from labelproof.methods.forward import Forward
@@ -35,4 +36,5 @@ METHODS: dict[str, type[Method]] = {
     "cores": CORES,
     "forward": Forward,
     "backward": Backward,
+    "edl": EDL,
 }

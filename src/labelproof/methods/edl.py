@@ -1,0 +1,140 @@
+"""EDL: evidential deep learning (Sensoy, Kaplan and Kandemir, NeurIPS 2018).
+
+The network's outputs are read as evidence e >= 0 for each class, and α = 1 + e as the parameters of
+a Dirichlet over class distributions. The loss is an expected loss under that Dirichlet, plus a
+divergence that grows over the first epochs and takes away the evidence for classes other than the
+given one. Without evidence the answer is "I do not know": the uncertainty is C / Σα. DPC's loss
+descends from this one. Page: docs/methods/edl.md.
+
+Shapes: B batch, C classes, N training examples.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from labelproof import functional as fn
+from labelproof.engine.learner import SGD, Learner
+from labelproof.engine.method import Logs, Phase
+from labelproof.engine.run import Run
+from labelproof.nets.heads import linear
+from labelproof.settings import Count, NonNegative, Positive, Share, check
+
+PUBLISHED: dict[str, dict[str, object]] = {
+    "mnist": {"epochs": 50, "batch": 1000, "optimiser": "adam", "lr": 1e-3, "weight_decay": 5e-3}
+}
+VECTORS: dict[str, object] = {"epochs": 15, "scale": 1.0, "divergence": 0.1}
+IMAGES: dict[str, object] = {"epochs": 60, "scale": 1.0, "divergence": 0.1}
+LEAST = 1e-30  # evidence below this is none
+
+
+@dataclass
+class State:
+    """What changes during training."""
+
+    learner: Learner
+    clean: Tensor  # (N,) expected probability of the given label
+
+
+@dataclass(frozen=True, kw_only=True)
+class EDL:
+    """Hyper-parameters; loss and evidence are the authors', the rest is that of cross-entropy."""
+
+    title: ClassVar[str] = "Evidential deep learning"
+    paper: ClassVar[str] = "Sensoy, Kaplan and Kandemir, NeurIPS 2018"
+    year: ClassVar[int] = 2018
+    cost: ClassVar[str] = "3 N"
+
+    epochs: Count = 300
+    batch: Count = 128
+    optimiser: Literal["sgd", "adam"] = "sgd"
+    lr: Positive = 0.02
+    momentum: Share = 0.9  # of SGD
+    weight_decay: NonNegative = 5e-4
+    decay_at: Share = 0.5  # lr x 0.1 from this share of the epochs on
+    risk: Literal["squared", "log", "digamma"] = "squared"  # eq. 5 | eq. 3 | eq. 4
+    evidence: Literal["exp", "softplus", "relu"] = "exp"
+    scale: Positive = 10.0  # "exp": the output is divided by it and kept within ±10
+    anneal: NonNegative = 10.0  # epochs until the divergence has its full weight
+    divergence: NonNegative = 1.0  # that full weight
+
+    def __post_init__(self) -> None:
+        check(self)
+
+    def plan(self) -> tuple[Phase, ...]:
+        """One phase."""
+        return (Phase("train", self.epochs, self.train, leave=self.score),)
+
+    def setup(self, run: Run) -> State:
+        """One network with a linear head."""
+        sgd = SGD(lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
+        learner = run.learner(sgd, label=linear)
+        if self.optimiser == "adam":
+            learner.optimiser = torch.optim.Adam(
+                learner.net.parameters(), self.lr, weight_decay=self.weight_decay
+            )
+        return State(learner, torch.ones(run.task.size))
+
+    def train(self, state: State, run: Run) -> Logs:
+        """One epoch; the weight of the divergence rises with every step."""
+        learner = state.learner
+        learner.net.train()
+        milestone = round(self.decay_at * self.epochs)
+        learner.set_lr(fn.step_decay(self.lr, run.epoch, (milestone,)))
+        batches = run.batches(self.batch)
+        for i, batch in enumerate(batches):
+            log_evidence = self.log_evidence(learner.net(batch.views[0]))
+            weight = self.divergence * fn.ramp(run.epoch + i / len(batches), 0, self.anneal)
+            run.step(learner, self.loss(log_evidence, batch.y, weight).mean())
+        return {}
+
+    def log_evidence(self, logits: Tensor) -> Tensor:
+        """ln e of the network's outputs, (B, C)."""
+        if self.evidence == "exp":
+            return (logits / self.scale).clamp(-10, 10)
+        link = F.softplus if self.evidence == "softplus" else torch.relu
+        return link(logits).clamp(min=LEAST).log()
+
+    def loss(self, log_evidence: Tensor, labels: Tensor, weight: float) -> Tensor:
+        """The expected loss + λ_t KL(Dir(α~) || Dir(1)), (B,)."""
+        risk = {"squared": squared_risk, "log": log_risk, "digamma": digamma_risk}[self.risk]
+        return risk(log_evidence, labels) + weight * fn.edl_kl(log_evidence, labels, gamma=1.0)
+
+    def probability(self, logits: Tensor) -> Tensor:
+        """Mean α / Σα of the Dirichlet, (B, C)."""
+        return fn.calibrated_softmax(self.log_evidence(logits), gamma=1.0)
+
+    def score(self, state: State, run: Run) -> None:
+        """Clean probability: expected probability of the given label, (N,)."""
+        probs = self.probability(run.predict(state.learner.net))
+        state.clean = probs.gather(1, run.y[:, None]).squeeze(1)
+
+    def predict(self, state: State, x: Tensor) -> Tensor:
+        """Expected class probabilities, (B, C)."""
+        return self.probability(state.learner.net(x))
+
+
+def log_risk(log_evidence: Tensor, labels: Tensor) -> Tensor:
+    """Type-II likelihood, ln S - ln α_y, eq. 3; (B,)."""
+    return fn.edl_nll(log_evidence, labels, gamma=1.0)
+
+
+def digamma_risk(log_evidence: Tensor, labels: Tensor) -> Tensor:
+    """Expected cross-entropy, ψ(S) - ψ(α_y), eq. 4; (B,)."""
+    alpha = 1 + log_evidence.exp()
+    given = alpha.gather(1, labels[:, None]).squeeze(1)
+    return torch.digamma(alpha.sum(1)) - torch.digamma(given)
+
+
+def squared_risk(log_evidence: Tensor, labels: Tensor) -> Tensor:
+    """Expected squared error, Σ_c (y_c - p_c)² + p_c (1 - p_c) / (S + 1), eq. 5; (B,)."""
+    alpha = 1 + log_evidence.exp()
+    total = alpha.sum(1, keepdim=True)
+    mean = alpha / total
+    error = F.one_hot(labels, alpha.shape[1]) - mean
+    return (error.square() + mean * (1 - mean) / (total + 1)).sum(1)
