@@ -185,6 +185,14 @@ def test_bad_tables(tmp_path, text, options, words):
     assert "\n" not in str(caught.value)
 
 
+def test_of_many_columns_the_last_are_shown_too(tmp_path):
+    header = ",".join([*(f"c{k}" for k in range(40)), "kind"])
+    with pytest.raises(
+        BadInput, match=r"c0, c1, .*c9, \.\.\. \(26 more\), c36, .*c39, kind; name it"
+    ):
+        load(write(tmp_path / "w.csv", header + "\n" + ",".join(["1"] * 41)))
+
+
 def test_nested_parquet_columns_are_named(tmp_path):
     columns = {"v": [[1, 2], [3]], "s": [{"a": 1}, {"a": 2}], "a": [1.0, 2.0], "label": ["x", "y"]}
     pq.write_table(pa.table(columns), tmp_path / "n.parquet")

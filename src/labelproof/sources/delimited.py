@@ -89,10 +89,12 @@ def pick(
     return next((lower[name] for name in usual if name in lower), None)
 
 
-def listed(names: Sequence[str], most: int = 20) -> str:
-    """Names of columns for a sentence, each in one line."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(printable(name) for name in names[:most]) + more
+def listed(names: Sequence[str]) -> str:
+    """Names of columns for a sentence, each in one line; of many, the first and the last."""
+    shown = [printable(name) for name in names]
+    if len(shown) > 20:
+        shown = [*shown[:10], f"... ({len(shown) - 15} more)", *shown[-5:]]
+    return ", ".join(shown)
 
 
 @contextmanager
