@@ -25,7 +25,7 @@ from labelproof.settings import Count, NonNegative, Positive, Share, check
 
 CIFAR_N: dict[str, object] = {"epochs": 100, "lr": 0.1, "decay_at": 0.6}
 PUBLISHED: dict[str, dict[str, object]] = {"cifar10n": CIFAR_N, "cifar100n": CIFAR_N}
-VECTORS: dict[str, object] = {"epochs": 15}
+VECTORS: dict[str, object] = {"epochs": 10}
 IMAGES: dict[str, object] = {"epochs": 60}
 
 
