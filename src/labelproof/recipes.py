@@ -1,12 +1,13 @@
 """Settings nobody should have to guess: defaults for a user's own data, and the published ones.
 
-`own_data` gives the settings `labelproof fit` starts from. They depend on the kind of data alone.
-Those for vectors were chosen on one label set, CIFAR-10N rand2 (docs/results.md tells how); those
-for images are the published ones with fewer epochs.
+Each method's file has three tables: `VECTORS` and `IMAGES`, where `labelproof fit` starts from on a
+user's own data, and `PUBLISHED`, the settings of its paper by name of the experiment.
+docs/results.md tells how those for vectors were chosen.
 """
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,22 +17,7 @@ from labelproof.methods import METHODS
 from labelproof.settings import nearest, override, settings_of
 from labelproof.task import Kind
 
-VECTORS: Mapping[str, Mapping[str, Any]] = {
-    "ce": {"epochs": 10},
-    "dpc": {
-        "epochs": 10,
-        "warmup": 2,
-        "batch": 128,
-        "lr": 0.1,
-        "alpha": 1.0,
-        "lambda_u": 0.0,
-        "selector": "mirror",
-    },
-}
-IMAGES: Mapping[str, Mapping[str, Any]] = {
-    "ce": {"epochs": 60},
-    "dpc": {"epochs": 60, "warmup": 5, "selector": "mirror"},
-}
+Table = Mapping[str, Any]
 
 
 def method_type(name: str) -> type[Method]:
@@ -43,18 +29,37 @@ def method_type(name: str) -> type[Method]:
 
 def own_data(name: str, kind: Kind) -> Method:
     """The method called `name` with the defaults for a user's own images or vectors."""
-    table = VECTORS if kind == "vectors" else IMAGES
-    return method_type(name)(**table.get(name, {}))
+    return method_type(name)(**_tables(name)[kind])
 
 
-def chosen_method(name: str, kind: Kind, changes: Mapping[str, str]) -> Method:
-    """The method called `name` for this kind of data, with the user's changes applied.
+def published(name: str, experiment: str) -> Method:
+    """The method called `name` as published for `experiment`, such as cifar10-symmetric-0.5."""
+    known: Mapping[str, Table] = _tables(name)["published"]
+    if experiment not in known:
+        raise BadInput(f"{name} has no recipe {experiment!r}; {nearest(experiment, list(known))}.")
+    return method_type(name)(**known[experiment])
+
+
+def published_names(name: str) -> list[str]:
+    """The experiments whose published settings are known for the method called `name`."""
+    return list(_tables(name)["published"])
+
+
+def chosen_method(
+    name: str, kind: Kind, changes: Mapping[str, str], recipe: str | None = None
+) -> Method:
+    """The method called `name` for this kind of data or this recipe, with the user's changes.
 
     A changed number of epochs alone shortens or lengthens the warm-up with it.
     """
-    default = own_data(name, kind)
-    warmup = settings_of(default).get("warmup")
+    start = published(name, recipe) if recipe else own_data(name, kind)
+    warmup = settings_of(start).get("warmup")
     if warmup and changes.get("epochs", "").isdigit() and "warmup" not in changes:
-        scaled = round(warmup * int(changes["epochs"]) / default.epochs)
+        scaled = round(warmup * int(changes["epochs"]) / start.epochs)
         changes = {**changes, "warmup": str(max(1, scaled))}
-    return override(default, changes)
+    return override(start, changes)
+
+
+def _tables(name: str) -> dict[str, Table]:
+    module = importlib.import_module(method_type(name).__module__)
+    return {"vectors": module.VECTORS, "images": module.IMAGES, "published": module.PUBLISHED}

@@ -106,6 +106,7 @@ def test_without_out_runs_get_names_of_their_own(labelproof, vectors, tmp_path):
     [
         (("fit", "nowhere.npz"), "no file or folder 'nowhere.npz'"),
         (("fit", "digits", "--method", "dcp"), "did you mean 'dpc'?"),
+        (("fit", "digits", "--recipe", "cifar10-symetric-0.5"), "cifar10-symmetric-0.5"),
         (("fit", "digits", "--set", "lrr=1"), "no setting 'lrr'; did you mean 'lr'?"),
         (("fit", "digits", "--set", "lr=-1"), "lr must be a number above 0"),
         (("fit", "digits", "--set", "lr=fast"), "expected a number above 0, got 'fast'"),

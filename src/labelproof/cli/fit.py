@@ -52,6 +52,7 @@ def fit(
     method: opt.MethodName = "dpc",
     net: opt.Net = "auto",
     epochs: opt.Epochs = None,
+    recipe: opt.Recipe = None,
     set_: opt.Set = None,
     seed: opt.Seed = 0,
     device: opt.Device = "auto",
@@ -85,9 +86,11 @@ def fit(
         text_model=text_model,
     )
     changes = split_settings(set_ or []) | ({"epochs": str(epochs)} if epochs is not None else {})
-    chosen_method(method, "images", changes)  # an unknown name is said before any file is read
+    chosen_method(
+        method, "images", changes, recipe
+    )  # an unknown name is said before any file is read
     examples, tests = read(data, test, reading, flip)
-    record = chosen_method(method, examples.kind, changes)
+    record = chosen_method(method, examples.kind, changes, recipe)
     folder = out or runfolder.free_name(Path("runs") / f"{Path(data).stem}-{method}")
     console = Console(stderr=True)
     try:

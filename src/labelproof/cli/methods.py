@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from labelproof.methods import METHODS
+from labelproof.recipes import published_names
 
 
 def methods(
@@ -40,6 +41,7 @@ def catalogue() -> list[dict[str, Any]]:
             "paper": method.paper,
             "year": method.year,
             "cost": method.cost,
+            "recipes": published_names(name),
             "settings": {f.name: f.default for f in fields(method)},  # type: ignore[arg-type]
         }
         for name, method in METHODS.items()

@@ -107,6 +107,14 @@ Net = Annotated[
     ),
 ]
 Epochs = Annotated[int | None, typer.Option(help="Passes over the data.", rich_help_panel=TRAINING)]
+Recipe = Annotated[
+    str | None,
+    typer.Option(
+        help="Start from published settings, such as cifar10-symmetric-0.5; all are listed by "
+        "`labelproof methods --json`.",
+        rich_help_panel=TRAINING,
+    ),
+]
 Set = Annotated[
     list[str] | None,
     typer.Option(

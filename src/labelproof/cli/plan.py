@@ -45,6 +45,7 @@ def plan(
     method: opt.MethodName = "dpc",
     net: opt.Net = "auto",
     epochs: opt.Epochs = None,
+    recipe: opt.Recipe = None,
     set_: opt.Set = None,
     seed: opt.Seed = 0,
     device: opt.Device = "auto",
@@ -73,9 +74,9 @@ def plan(
         text_model=text_model,
     )
     changes = split_settings(set_ or []) | ({"epochs": str(epochs)} if epochs is not None else {})
-    chosen_method(method, "images", changes)
+    chosen_method(method, "images", changes, recipe)
     examples, _ = read(data, None, reading, flip)
-    record = chosen_method(method, examples.kind, changes)
+    record = chosen_method(method, examples.kind, changes, recipe)
     task = prepare(examples, noise=noise, seed=seed).task
     where = pick_device(device)
     trunk, net_name = make_trunk(net, task)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import repeat
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -27,6 +27,51 @@ from labelproof.engine.run import Run
 from labelproof.errors import BadInput
 from labelproof.nets.heads import linear, mlp
 from labelproof.settings import Count, Natural, NonNegative, Positive, Share, check
+
+ASYMMETRIC = {"confidence_penalty": 1.0}
+CIFAR_100 = {"warmup": 30}
+CIFAR_N = {"warmup": 30, "confidence_penalty": 1.0}
+WEBVISION = {
+    "epochs": 100,
+    "warmup": 1,
+    "batch": 32,
+    "lr": 0.01,
+    "alpha": 0.5,
+    "selector": "normalised",
+    "lambda_u": 0.0,
+    "rows": "labelled",
+}
+PLAIN: dict[str, dict[str, Any]] = {
+    "cifar10-symmetric-0.2": {"lambda_u": 0.0},
+    "cifar10-symmetric-0.5": {"lambda_u": 25.0},
+    "cifar10-symmetric-0.8": {"lambda_u": 25.0},
+    **{f"cifar10-asymmetric-{r}": {"lambda_u": 0.0, **ASYMMETRIC} for r in (0.1, 0.3, 0.4)},
+    "cifar100-symmetric-0.2": {"lambda_u": 25.0, **CIFAR_100},
+    "cifar100-symmetric-0.5": {"lambda_u": 150.0, **CIFAR_100},
+    "cifar100-symmetric-0.8": {"lambda_u": 150.0, **CIFAR_100},
+    "cifar100-asymmetric-0.1": {"lambda_u": 25.0, **CIFAR_100, **ASYMMETRIC},
+    "cifar100-asymmetric-0.3": {"lambda_u": 25.0, **CIFAR_100, **ASYMMETRIC},
+    "cifar100-asymmetric-0.4": {"lambda_u": 150.0, **CIFAR_100, **ASYMMETRIC},
+    **{f"cifar10n-{s}": {"lambda_u": 0.0, **CIFAR_N} for s in ("aggre", "rand1", "rand2", "rand3")},
+    "cifar10n-worst": {"lambda_u": 25.0, **CIFAR_N},
+    "cifar100n": {"lambda_u": 25.0, **CIFAR_N, "warmup": 40},
+    "webvision": WEBVISION,
+}
+# DPC*: the consistency weights of the appendix; the released code has them swapped
+PUBLISHED = PLAIN | {
+    f"{name}-star": {**values, "consistency": 3.0 if name.startswith("cifar100") else 1.0}
+    for name, values in PLAIN.items()
+}
+VECTORS: dict[str, Any] = {
+    "epochs": 10,
+    "warmup": 2,
+    "batch": 128,
+    "lr": 0.1,
+    "alpha": 1.0,
+    "lambda_u": 0.0,
+    "selector": "mirror",
+}
+IMAGES: dict[str, Any] = {"epochs": 60, "warmup": 5, "selector": "mirror"}
 
 
 @dataclass

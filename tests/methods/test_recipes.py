@@ -1,0 +1,51 @@
+"""Recipes: every one makes a method, and DPC's are those of its paper."""
+
+from __future__ import annotations
+
+import pytest
+
+from labelproof.errors import BadInput
+from labelproof.methods import METHODS
+from labelproof.recipes import chosen_method, own_data, published, published_names
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_recipe_makes_a_method(name):
+    assert own_data(name, "vectors").epochs <= 20
+    assert own_data(name, "images").epochs <= 100
+    assert published_names(name)
+    for experiment in published_names(name):
+        assert published(name, experiment).epochs > 0
+
+
+@pytest.mark.parametrize(
+    ("experiment", "lambda_u", "warmup"),
+    [
+        ("cifar10-symmetric-0.2", 0, 10),
+        ("cifar10-symmetric-0.8", 25, 10),
+        ("cifar10-asymmetric-0.4", 0, 10),
+        ("cifar100-symmetric-0.5", 150, 30),
+        ("cifar100-asymmetric-0.4", 150, 30),
+        ("cifar10n-worst", 25, 30),
+        ("cifar10n-aggre", 0, 30),
+        ("cifar100n", 25, 40),
+        ("webvision", 0, 1),
+    ],
+)
+def test_dpc_as_published(experiment, lambda_u, warmup):
+    method = published("dpc", experiment)
+    assert (method.lambda_u, method.warmup) == (lambda_u, warmup)
+    star = published("dpc", f"{experiment}-star")
+    assert star.consistency == (3 if experiment.startswith("cifar100") else 1)
+    assert method.consistency == 0
+
+
+def test_epochs_alone_keep_the_warm_up_in_step():
+    assert chosen_method("dpc", "images", {"epochs": "12"}).warmup == 1
+    assert chosen_method("dpc", "images", {"epochs": "120"}).warmup == 10
+    assert chosen_method("dpc", "images", {"epochs": "12", "warmup": "3"}).warmup == 3
+
+
+def test_an_unknown_recipe_names_the_nearest():
+    with pytest.raises(BadInput, match=r"did you mean 'cifar10-symmetric-0\.5'"):
+        published("dpc", "cifar10-symmetric-0.6")
