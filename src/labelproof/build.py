@@ -45,6 +45,11 @@ def prepare(
         made = apply_noise(parse_noise(noise), given.numpy(), train.classes, train.x, seed)
         given, record = torch.as_tensor(made.labels), made.describe()
     test = test or train.test
+    if test is not None and test.labels is None:
+        raise BadInput(
+            "test data needs trusted labels to measure with, and these have none; "
+            "name their label column or leave out --test."
+        )
     task = Task(
         x=train.x,
         y=given.long(),
@@ -54,7 +59,7 @@ def prepare(
     )
     audit = Audit(
         truth=truth,
-        test_x=test.x if test and test.labels is not None else None,
+        test_x=test.x if test else None,
         test_y=_tensor(test.labels) if test else None,
     )
     return Prepared(task=task, audit=audit, noise=record)

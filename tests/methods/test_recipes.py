@@ -48,4 +48,4 @@ def test_epochs_alone_keep_the_warm_up_in_step():
 
 def test_an_unknown_recipe_names_the_nearest():
     with pytest.raises(BadInput, match=r"did you mean 'cifar10-symmetric-0\.5'"):
-        published("dpc", "cifar10-symmetric-0.6")
+        published("dpc", "cifar10-symetric-0.5")
