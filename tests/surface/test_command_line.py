@@ -163,6 +163,16 @@ def test_a_set_smaller_than_a_batch_trains(labelproof, tmp_path):
     assert "one example" in err  # a class with one example is a warning
 
 
+def test_tensorboard_shows_every_epoch_once(labelproof, vectors, tmp_path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    words = ("fit", vectors, "--method", "ce", "--epochs", 3, "--out", "run", "--tensorboard")
+    assert labelproof(*words)[0] == 0
+    events = EventAccumulator(str(tmp_path / "run" / "tensorboard"))
+    events.Reload()
+    assert [event.step for event in events.Scalars("test_accuracy")] == [1, 2, 3]
+
+
 def test_methods_lists_every_method(labelproof):
     from labelproof.methods import METHODS
 

@@ -16,6 +16,7 @@ from labelproof import runfolder
 from labelproof.cli import options as opt
 from labelproof.cli.reading import read
 from labelproof.engine.log import reporter_for
+from labelproof.engine.track import Tensorboard
 from labelproof.fit import fit as train
 from labelproof.recipes import chosen_method
 from labelproof.settings import split_settings
@@ -59,6 +60,9 @@ def fit(
     out: Annotated[
         Path | None, typer.Option(help="Run folder; runs/DATA-METHOD where left out.")
     ] = None,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Also write curves to RUN/tensorboard.")
+    ] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --out.")] = False,
 ) -> None:
     """Train on DATA, whose labels may be partly wrong, and write down which labels look wrong.
@@ -93,6 +97,9 @@ def fit(
     record = chosen_method(method, examples.kind, changes, recipe)
     folder = out or runfolder.free_name(Path("runs") / f"{Path(data).stem}-{method}")
     console = Console(stderr=True)
+    reporter = reporter_for(console)
+    if tensorboard:
+        reporter = Tensorboard(folder / "tensorboard", reporter)
     try:
         train(
             examples,
@@ -106,7 +113,7 @@ def fit(
             device=device,
             out=folder,
             resume=resume,
-            reporter=reporter_for(console),
+            reporter=reporter,
             reading={"data": data, "test": test, "options": asdict(reading)},
             command=sys.argv,
         )
