@@ -133,8 +133,12 @@ def mirrored_gaussians(margins: Tensor, steps: int = 100) -> Tensor:
     m = _finite(margins)
     second = m.square().mean()
     wrong = (m < 0).to(m.dtype)  # start: wrong where the network disagrees
+    before = torch.tensor(-1.0, dtype=m.dtype)
     for _ in range(steps):
         share = wrong.mean().clamp(1e-6, 0.5)
+        if (share - before).abs() < 1e-7:
+            break
+        before = share
         mean = ((1 - 2 * wrong) * m).mean()
         spread = (second - mean.square()).clamp_min(1e-6 * second.clamp_min(1e-12))
         logit = 2 * mean * m / spread + torch.log((1 - share) / share)

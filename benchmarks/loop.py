@@ -1,0 +1,91 @@
+"""What our loop costs beyond the network passes a method needs, in one run.
+
+    python benchmarks/loop.py
+
+Trains one epoch of cross-entropy and of DPC, and times the same number of bare forward and backward
+passes of the same networks on batches that are already there. 1.0 would mean no overhead at all.
+"""
+
+from __future__ import annotations
+
+import time
+
+import torch
+
+from labelproof import functional as fn
+from labelproof.engine.run import Run
+from labelproof.methods.ce import CrossEntropy
+from labelproof.methods.dpc import DPC
+from labelproof.nets import build_trunk
+from labelproof.task import Resident, Task
+from labelproof.views import ImageViews, VectorViews
+
+B = 64
+
+
+def vectors() -> tuple[Task, str]:
+    x = torch.randn(12_800, 256)
+    views = VectorViews(mean=torch.zeros(256), std=torch.ones(256))
+    y = torch.randint(10, (len(x),))
+    return Task(x=Resident(x), y=y, classes=tuple("0123456789"), views=views, kind="vectors"), "mlp"
+
+
+def images() -> tuple[Task, str]:
+    x = torch.randint(256, (1280, 32, 32, 3), dtype=torch.uint8)
+    views = ImageViews(mean=(0.5,) * 3, std=(0.25,) * 3)
+    y = torch.randint(10, (len(x),))
+    task = Task(x=Resident(x), y=y, classes=tuple("0123456789"), views=views, kind="images")
+    return task, "preact18_narrow"
+
+
+def timed(function) -> float:
+    start = time.perf_counter()
+    function()
+    return time.perf_counter() - start
+
+
+def forwards(net, batch: torch.Tensor, count: float) -> float:
+    with torch.no_grad():
+        return timed(lambda: [net(batch) for _ in range(5)]) / 5 * count
+
+
+def steps(learner, batch: torch.Tensor, labels: torch.Tensor, count: float) -> float:
+    def one() -> None:
+        learner.optimiser.zero_grad()
+        fn.edl_nll(learner.net(batch), labels, 0).mean().backward()
+        learner.optimiser.step()
+
+    return timed(lambda: [one() for _ in range(5)]) / 5 * count
+
+
+def main() -> None:
+    print("| data | method | epoch / bare passes |")
+    print("|---|---|---:|")
+    for task, net in (vectors(), images()):
+        shape = tuple(task.views.plain(task.x.take(torch.arange(2))).shape[1:])
+        run = Run(
+            task, lambda n=net, s=shape: build_trunk(n, s, 1), device=torch.device("cpu"), seed=0
+        )
+        plain = task.views.plain(task.x.take(torch.arange(4 * B)))
+        y, n = task.y[: 4 * B], task.size
+
+        ce = CrossEntropy(batch=2 * B)
+        state = ce.setup(run)
+        ce.train(state, run)
+        bare = steps(state.learner, plain[: 2 * B], y[: 2 * B], n / (2 * B))
+        print(f"| {task.kind} | ce | {timed(lambda: ce.train(state, run)) / bare:.2f} |")  # noqa: B023
+
+        dpc = DPC(batch=B, lambda_u=0.0)
+        state = dpc.setup(run)
+        dpc.warm_up(state, run)
+        first, second = state.learners
+        clean = torch.rand(n)  # half of the labels kept
+        kept = int((clean > 0.5).sum()) // B
+        dpc.mixmatch(first, second, clean, run)
+        bare = forwards(first.net, plain[: 2 * B], 2 * kept) + steps(first, plain, y, kept)
+        took = timed(lambda: dpc.mixmatch(first, second, clean, run))  # noqa: B023
+        print(f"| {task.kind} | dpc, one network | {took / bare:.2f} |")
+
+
+if __name__ == "__main__":
+    main()
