@@ -139,7 +139,7 @@ def mirrored_gaussians(margins: Tensor, steps: int = 100) -> Tensor:
         if (share - before).abs() < 1e-7:
             break
         before = share
-        mean = ((1 - 2 * wrong) * m).mean()
+        mean = ((1 - 2 * wrong) * m).mean().clamp_min(0)  # a right label is the likelier one
         spread = (second - mean.square()).clamp_min(1e-6 * second.clamp_min(1e-12))
         logit = 2 * mean * m / spread + torch.log((1 - share) / share)
         wrong = torch.sigmoid(-logit)
