@@ -24,7 +24,13 @@ from labelproof.nets.heads import linear
 from labelproof.settings import Count, NonNegative, Positive, Share, check
 
 CIFAR_N: dict[str, object] = {"epochs": 100, "lr": 0.1, "decay_at": 0.6}
-PUBLISHED: dict[str, dict[str, object]] = {"cifar10n": CIFAR_N, "cifar100n": CIFAR_N}
+HUMANS = ("aggre", "rand1", "rand2", "rand3", "worst")
+NOISES = "symmetric-0.2 symmetric-0.5 symmetric-0.8 asymmetric-0.1 asymmetric-0.3 asymmetric-0.4"
+PUBLISHED: dict[str, dict[str, object]] = {
+    **{f"{data}-{noise}": {} for data in ("cifar10", "cifar100") for noise in NOISES.split()},
+    **{f"cifar10n-{labels}": CIFAR_N for labels in HUMANS},
+    "cifar100n": CIFAR_N,
+}
 VECTORS: dict[str, object] = {"epochs": 10}
 IMAGES: dict[str, object] = {"epochs": 60}
 

@@ -25,6 +25,7 @@ from labelproof.engine.run import Run
 from labelproof.nets.heads import MultiHead, linear
 from labelproof.settings import Count, NonNegative, Positive, Range, Share, check
 
+HUMANS = ("aggre", "rand1", "rand2", "rand3", "worst")
 NOISES = "symmetric-0.2 symmetric-0.5 symmetric-0.8 asymmetric-0.1 asymmetric-0.3 asymmetric-0.4"
 CIFAR_100: dict[str, object] = {
     "epochs": 150,
@@ -35,7 +36,7 @@ CIFAR_N: dict[str, object] = {"epochs": 100, "lr": 0.1, "weight_decay": 5e-4, "d
 PUBLISHED: dict[str, dict[str, object]] = {
     **{f"cifar10-{noise}": {} for noise in NOISES.split()},
     **{f"cifar100-{noise}": CIFAR_100 for noise in NOISES.split()},
-    "cifar10n": CIFAR_N,
+    **{f"cifar10n-{labels}": CIFAR_N for labels in HUMANS},
     "cifar100n": CIFAR_N,
 }
 VECTORS: dict[str, object] = {"epochs": 15, "lr": 0.05, "prune_every": 3}

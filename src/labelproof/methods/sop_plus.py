@@ -23,6 +23,7 @@ from labelproof.engine.run import Run
 from labelproof.nets.heads import linear
 from labelproof.settings import Count, NonNegative, Positive, Share, check
 
+HUMANS = ("aggre", "rand1", "rand2", "rand3", "worst")
 SYMMETRIC, ASYMMETRIC = ("0.2", "0.5", "0.8"), ("0.1", "0.3", "0.4")
 CIFAR_100: dict[str, object] = {"weight_decay": 1e-3, "lr_u": 1.0}
 PUBLISHED: dict[str, dict[str, object]] = {
@@ -33,7 +34,7 @@ PUBLISHED: dict[str, dict[str, object]] = {
         f"cifar100-asymmetric-{rate}": {**CIFAR_100, "lr_u": 0.1, "lr_v": 100.0}
         for rate in ASYMMETRIC
     },
-    "cifar10n": {},
+    **{f"cifar10n-{labels}": {} for labels in HUMANS},
     "cifar100n": CIFAR_100,
 }
 VECTORS: dict[str, object] = {"epochs": 15, "lr_u": 100.0, "lr_v": 100.0}
