@@ -7,6 +7,7 @@ labels.csv, summary.json, model.safetensors and report.html. Each file is whole 
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 import platform
 from collections.abc import Mapping, Sequence
@@ -89,8 +90,8 @@ def views_record(views: Views) -> dict[str, Any]:
 
 def free_name(folder: Path) -> Path:
     """`folder`, or the first of folder-2, folder-3, ... that does not exist yet."""
-    names = (folder, *(folder.with_name(f"{folder.name}-{i}") for i in range(2, 100_000)))
-    return next(path for path in names if not path.exists())
+    others = (folder.with_name(f"{folder.name}-{number}") for number in itertools.count(2))
+    return next(path for path in itertools.chain((folder,), others) if not path.exists())
 
 
 def begin(folder: Path, record: Mapping[str, Any], resume: bool) -> None:
