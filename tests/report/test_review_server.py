@@ -1,0 +1,328 @@
+"""The review server: who may talk to it, and what it says."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from made_runs import made_run, table
+from starlette.testclient import TestClient
+
+from labelproof.errors import BadInput
+from labelproof.report.shown import FromExamples, Nothing
+from labelproof.review.again import Again
+from labelproof.review.app import Desk, make_app
+from labelproof.review.run import Reviewed, open_review
+from labelproof.review.serve import bind
+from labelproof.sources import load
+
+TOKEN = "a-secret-token"
+HOST = "http://127.0.0.1:4321"
+
+
+def client_of(review: Reviewed, shown: Any = None) -> TestClient:
+    desk = Desk(review, shown or Nothing(), None, Again(review))
+    return TestClient(make_app(desk, token=TOKEN, port=4321), base_url=HOST)
+
+
+@pytest.fixture
+def review(tmp_path: Path) -> Iterator[Reviewed]:
+    opened = open_review(made_run(tmp_path / "run", size=200), write=True)
+    yield opened
+    opened.decisions.close()
+
+
+@pytest.fixture
+def client(review: Reviewed) -> TestClient:
+    return client_of(review)
+
+
+def decide(client: TestClient, **wish: Any) -> Any:
+    return client.post(f"/{TOKEN}/api/decide", json={"decisions": [wish]})
+
+
+def first(client: TestClient) -> dict[str, Any]:
+    return client.get(f"/{TOKEN}/api/rows?limit=1").json()["rows"][0]
+
+
+# --- who may talk to it
+
+
+@pytest.mark.parametrize("path", ["/", "/x/", "/api/run", f"/{TOKEN}x/", f"/{TOKEN[:-1]}/", "//"])
+def test_without_the_token_there_is_nothing(client: TestClient, path: str) -> None:
+    answer = client.get(path)
+    assert answer.status_code == 404
+    assert TOKEN not in answer.text
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example:4321",
+        "127.0.0.1",
+        "127.0.0.1:80",
+        "localhost.evil.example:4321",
+        "0.0.0.0:4321",
+    ],
+)
+def test_other_hosts_are_refused(client: TestClient, host: str) -> None:
+    assert client.get(f"/{TOKEN}/", headers={"Host": host}).status_code == 421
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:4321", "localhost:4321", "LOCALHOST:4321"])
+def test_its_own_names_are_answered(client: TestClient, host: str) -> None:
+    assert client.get(f"/{TOKEN}/", headers={"Host": host}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "http://evil.example"},
+        {"Origin": "null"},
+        {"Origin": "http://127.0.0.1:80"},
+        {"Origin": "https://127.0.0.1:4321"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+        {"Content-Type": "text/plain"},
+        {"Content-Type": "application/x-www-form-urlencoded"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("path", ["decide", "undo", "again"])
+def test_posts_of_other_sites_change_nothing(
+    client: TestClient, review: Reviewed, headers: dict[str, str], path: str
+) -> None:
+    row = first(client)
+    content = json.dumps({"decisions": [{"index": row["index"], "decision": "skip"}]})
+    sent = {"Content-Type": "application/json", **headers}
+    answer = client.post(f"/{TOKEN}/api/{path}", content=content, headers=sent)
+    assert answer.status_code == 403
+    assert review.decisions.latest == {}
+    assert (review.folder / "decisions.jsonl").read_bytes() == b""
+
+
+def test_posts_of_the_page_itself_are_taken(client: TestClient) -> None:
+    row = first(client)
+    headers = {"Origin": HOST, "Sec-Fetch-Site": "same-origin"}
+    body = {"decisions": [{"index": row["index"], "decision": "skip"}]}
+    assert client.post(f"/{TOKEN}/api/decide", json=body, headers=headers).status_code == 200
+
+
+def test_reading_never_changes_anything(client: TestClient, review: Reviewed) -> None:
+    for path in ("decide", "undo"):
+        assert client.get(f"/{TOKEN}/api/{path}").status_code == 405
+    assert (review.folder / "decisions.jsonl").read_bytes() == b""
+
+
+@pytest.mark.parametrize("path", ["/", "/review.js", "/api/run", "/nothing"])
+def test_every_answer_forbids_foreign_content_and_framing(client: TestClient, path: str) -> None:
+    headers = client.get(f"/{TOKEN}{path}").headers
+    policy = headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert "unsafe" not in policy
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["referrer-policy"] == "no-referrer"
+
+
+def test_the_page_asks_for_nothing_from_elsewhere(client: TestClient) -> None:
+    for path in ("/", "/review.js", "/review.css"):
+        text = client.get(f"/{TOKEN}{path}").text
+        assert "http://" not in text.replace("http://www.w3.org", "")
+        assert "https://" not in text
+        assert "innerHTML" not in text
+
+
+# --- what it says
+
+
+def walk(client: TestClient, **filters: Any) -> list[dict[str, Any]]:
+    """All rows, page by page."""
+    found: list[dict[str, Any]] = []
+    start = 0
+    while True:
+        answer = client.get(f"/{TOKEN}/api/rows", params={**filters, "start": start, "limit": 7})
+        rows = answer.json()["rows"]
+        if not rows:
+            return found
+        found += rows
+        start = rows[-1]["place"] + 1
+
+
+FILTERS: list[dict[str, Any]] = [
+    {},
+    {"scope": "all"},
+    {"given": "cat"},
+    {"suggested": "owl", "least": 0.5},
+    {"scope": "all", "given": "dog", "most": 0.8, "least": 0.4},
+]
+
+
+@pytest.mark.parametrize("filters", FILTERS, ids=str)
+def test_pages_hold_what_the_filter_says_in_order(
+    client: TestClient, review: Reviewed, filters: dict[str, Any]
+) -> None:
+    expected = [
+        row["id"]
+        for row in table(review.folder)
+        if (row["suspect"] == "1" or filters.get("scope") == "all")
+        and row["given"] == filters.get("given", row["given"])
+        and row["suggested"] == filters.get("suggested", row["suggested"])
+        and filters.get("least", 0) <= float(row["p_suggested"]) <= filters.get("most", 1)
+    ]
+    assert [row["id"] for row in walk(client, **filters)] == expected
+    assert len(expected) > 3
+    total = client.get(f"/{TOKEN}/api/rows", params=filters).json()["total"]
+    assert total == len(expected)
+
+
+def test_deciding_while_paging_neither_skips_nor_repeats(client: TestClient) -> None:
+    everything = [row["index"] for row in walk(client)]
+    seen: list[int] = []
+    start = 0
+    while True:
+        params = {"status": "open", "start": start, "limit": 5}
+        rows = client.get(f"/{TOKEN}/api/rows", params=params).json()["rows"]
+        if not rows:
+            break
+        for row in rows:
+            seen.append(row["index"])
+            assert decide(client, index=row["index"], decision="skip").status_code == 200
+        start = rows[-1]["place"] + 1
+    assert seen == everything
+    assert client.get(f"/{TOKEN}/api/rows?status=open").json()["total"] == 0
+    assert client.get(f"/{TOKEN}/api/rows?status=skipped").json()["total"] == len(everything)
+
+
+def test_pages_go_backwards_too(client: TestClient) -> None:
+    places = [row["place"] for row in walk(client)]
+    params = {"before": places[20], "limit": 6}
+    rows = client.get(f"/{TOKEN}/api/rows", params=params).json()["rows"]
+    assert [row["place"] for row in rows] == places[14:20]
+
+
+@pytest.mark.parametrize(
+    "query", ["scope=x", "status=x", "given=cow", "least=a", "start=a", "before=x", "limit=1e9"]
+)
+def test_a_filter_that_makes_no_sense_is_refused(client: TestClient, query: str) -> None:
+    answer = client.get(f"/{TOKEN}/api/rows?{query}")
+    assert answer.status_code == 400
+    assert answer.json()["error"]
+
+
+def test_progress_counts_decided_and_skipped_suspects(client: TestClient) -> None:
+    rows = walk(client)
+    decide(client, index=rows[0]["index"], decision="keep", label=rows[0]["given"])
+    decide(client, index=rows[1]["index"], decision="accept", label=rows[1]["suggested"])
+    answer = decide(client, index=rows[2]["index"], decision="skip").json()
+    expected = {"suspects": len(rows), "decided": 2, "skipped": 1, "reviewed": 2}
+    assert answer["progress"] == expected
+    undone = client.post(f"/{TOKEN}/api/undo", json={}).json()
+    assert undone["progress"] == {**expected, "skipped": 0}
+    assert undone["rows"][0]["index"] == rows[2]["index"]
+    assert undone["rows"][0]["decision"] is None
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"x", b"[]", b'{"decisions": 3}', b'{"decisions": [3]}', b"[" * 5000, b'"\xff"',
+     b'{"decisions": [{"index": 99999, "decision": "skip"}]}'],
+)  # fmt: skip
+def test_a_body_that_makes_no_sense_is_refused(
+    client: TestClient, review: Reviewed, content: bytes
+) -> None:
+    headers = {"Content-Type": "application/json"}
+    answer = client.post(f"/{TOKEN}/api/decide", content=content, headers=headers)
+    assert answer.status_code == 400
+    assert (review.folder / "decisions.jsonl").read_bytes() == b""
+
+
+def test_a_body_that_is_too_long_is_refused(client: TestClient) -> None:
+    headers = {"Content-Type": "application/json"}
+    answer = client.post(f"/{TOKEN}/api/decide", content=b" " * 1_100_000, headers=headers)
+    assert answer.status_code == 413
+
+
+def test_pictures_are_made_on_demand(tmp_path: Path) -> None:
+    digits = load("digits")
+    ids = list(digits.ids or ())
+    task = {"digest": "", "size": len(ids), "kind": "images", "shape": [8, 8, 3]}
+    names = [str(i) for i in range(10)]
+    run = made_run(
+        tmp_path / "run", size=len(ids), classes=names, ids=ids, task={**task, "classes": names}
+    )
+    opened = open_review(run, write=True)
+    client = client_of(opened, FromExamples(digits))
+    answer = client.get(f"/{TOKEN}/picture/17/160")
+    assert answer.headers["content-type"] == "image/png"
+    assert answer.content[:4] == b"\x89PNG"
+    for path in ("picture/17/99999", f"picture/{len(ids)}/160", "picture/-1/160"):
+        assert client.get(f"/{TOKEN}/{path}").status_code == 404
+    opened.decisions.close()
+
+
+def test_exports_can_be_downloaded(client: TestClient) -> None:
+    row = first(client)
+    decide(client, index=row["index"], decision="change", label="owl")
+    lines = client.get(f"/{TOKEN}/export/jsonl").text.splitlines()
+    assert len(lines) == 200
+    assert json.loads(lines[row["index"]])["label"] == "owl"
+    answer = client.get(f"/{TOKEN}/export/csv")
+    assert "attachment" in answer.headers["content-disposition"]
+    assert answer.text.splitlines()[1 + row["index"]] == f"{row['id']},owl"
+    assert client.get(f"/{TOKEN}/export/exe").status_code == 404
+
+
+def test_fitting_again_needs_a_decision(client: TestClient) -> None:
+    answer = client.post(f"/{TOKEN}/api/again", json={})
+    assert answer.status_code == 400
+    assert client.get(f"/{TOKEN}/api/again").json()["state"] == "idle"
+
+
+def test_the_command_to_fit_again_repeats_the_first_one(
+    client: TestClient, review: Reviewed
+) -> None:
+    said = client.get(f"/{TOKEN}/api/run").json()["command"]
+    run = review.folder
+    assert said == f"labelproof fit things.csv --epochs 3 --reviewed {run} --out {run}-reviewed"
+
+
+# --- running it
+
+
+def test_a_port_in_use_is_said_in_a_sentence(tmp_path: Path) -> None:
+    run = made_run(tmp_path / "run")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(BadInput, match=f"port {port} is in use"):
+            bind(port)
+        words = ["review", str(run), "--port", str(port), "--no-browser"]
+        done = subprocess.run(
+            [sys.executable, "-m", "labelproof", *words],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 2
+    said = "leave out --port to take a free one, or name another."
+    assert done.stderr == f"labelproof: port {port} is in use; {said}\n"
+    assert "Traceback" not in done.stdout
+
+
+@pytest.mark.parametrize("port", [70000, -1])
+def test_a_port_that_cannot_be_is_refused(port: int) -> None:
+    with pytest.raises(BadInput, match="cannot be used"):
+        bind(port)
+
+
+def test_the_server_listens_on_this_computer_alone() -> None:
+    with bind(None) as listener:
+        assert listener.getsockname()[0] == "127.0.0.1"
