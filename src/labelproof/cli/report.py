@@ -33,19 +33,20 @@ def report(run: RunFolder) -> None:
     examples, note = None, None
     if files_of(facts.record, facts.rows) is None:
         try:
-            examples = read_run(facts.record, facts.rows)
+            examples = read_run(run, facts.record, facts.rows)
         except BadInput as error:
             note = f"The examples themselves cannot be shown: {error}"
             Console(stderr=True).print(f"note: {note}", soft_wrap=True, highlight=False)
     Console(soft_wrap=True, highlight=False).print(str(write(run, examples, note)))
 
 
-def read_run(record: Mapping[str, Any], rows: LabelRows) -> Examples:
+def read_run(folder: Path, record: Mapping[str, Any], rows: LabelRows) -> Examples:
     """The training data of a finished run, read as it was then."""
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("reading the data of the run", total=None, visible=False)
         return read_again(
+            folder,
             record,
             rows,
             lambda done, total: bar.update(task, completed=done, total=total, visible=True),

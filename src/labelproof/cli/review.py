@@ -81,6 +81,6 @@ def _shown(opened: Reviewed) -> tuple[Shown, str | None]:
     if files is not None:
         return files, None
     try:
-        return FromExamples(read_run(opened.record, opened.rows)), None
+        return FromExamples(read_run(opened.folder, opened.record, opened.rows)), None
     except BadInput as error:
         return Nothing(), f"The examples themselves cannot be shown: {error}"

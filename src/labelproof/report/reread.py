@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -15,6 +16,7 @@ from labelproof.sources import Progress, SourceOptions, load
 from labelproof.task import Examples, Task
 from labelproof.views import VectorViews
 
+HELD = "reviewed.csv"  # in a run folder: every label that a person had confirmed before
 PATHS = ("labels", "data_dir", "cache", "text_model")
 
 
@@ -28,8 +30,27 @@ def source_options(saved: Mapping[str, Any]) -> SourceOptions:
     return SourceOptions(**values)
 
 
+def read_held(folder: Path, record: Mapping[str, Any]) -> dict[int, str]:
+    """Labels that were held fixed in a run, by index; none in most runs.
+
+    Raises:
+        BadInput: If there should be some, but the list is missing or damaged.
+    """
+    if not record.get("reviewed"):
+        return {}
+    path = folder / HELD
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            held = {int(row["index"]): row["label"] for row in csv.DictReader(file)}
+        if len(held) != record["reviewed"]["count"] or max(held) >= record["task"]["size"]:
+            raise ValueError("it does not fit run.json")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BadInput(f"{path} is missing or damaged ({error}); restore the run folder.") from None
+    return held
+
+
 def read_again(
-    record: Mapping[str, Any], rows: LabelRows, progress: Progress | None = None
+    folder: Path, record: Mapping[str, Any], rows: LabelRows, progress: Progress | None = None
 ) -> Examples:
     """The training data of a run, read as it was then.
 
@@ -40,7 +61,11 @@ def read_again(
     if not reading:
         raise BadInput("the data of this run came from memory and cannot be read again.")
     examples = load(reading["data"], source_options(reading["options"]), progress=progress)
-    if len(examples) != len(rows) or digest(examples, rows, record) != record["task"]["digest"]:
+    held = read_held(folder, record)
+    if (
+        len(examples) != len(rows)
+        or digest(examples, rows, record, held) != record["task"]["digest"]
+    ):
         raise BadInput(
             f"{reading['data']} has changed since the run (other examples than those it was "
             "trained on); restore the data, or fit again."
@@ -48,13 +73,19 @@ def read_again(
     return examples
 
 
-def digest(examples: Examples, rows: LabelRows, record: Mapping[str, Any]) -> str:
+def digest(
+    examples: Examples, rows: LabelRows, record: Mapping[str, Any], held: Mapping[int, str]
+) -> str:
     """The digest that the task had, with the labels of the run."""
-    one = torch.ones(1)
+    one, fixed = torch.ones(1), None
+    if held:
+        fixed = torch.zeros(len(rows), dtype=torch.bool)
+        fixed[torch.tensor(list(held))] = True
     return Task(
         x=examples.x,
         y=torch.from_numpy(rows.labels()),
         classes=tuple(record["task"]["classes"]),
         views=VectorViews(mean=one, std=one),  # no part of the digest
         kind=examples.kind,
+        fixed=fixed,
     ).digest()

@@ -16,12 +16,11 @@ import torch
 from labelproof.build import Prepared
 from labelproof.errors import BadInput
 from labelproof.files import write_text
-from labelproof.report.reread import digest
+from labelproof.report.reread import HELD, digest, read_held
 from labelproof.report.rows import Codes
 from labelproof.review.run import Reviewed, open_review
 from labelproof.task import Examples
 
-NAME = "reviewed.csv"  # in the new run folder: every label that was held fixed
 DROPPED = ("--out", "--reviewed")  # options with a value that the new command has of its own
 
 
@@ -60,8 +59,10 @@ def hold(prepared: Prepared, data: Examples, run: Path) -> tuple[Prepared, Held]
         raise BadInput(
             f"no label of {run} has been reviewed yet; start with: labelproof review {run}"
         )
-    _same_data(prepared, data, review)
-    fixed = {**_earlier(review), **decided}
+    before = read_held(run, review.record)
+    _same_data(prepared, data, review, before)
+    codes = review.codes()
+    fixed = {**{index: codes[name] for index, name in before.items()}, **decided}
     _same_labels(prepared, review, fixed)
     index = np.array(sorted(fixed), dtype=np.int64)
     held = Held(run=run, index=index, labels=np.array([fixed[i] for i in index.tolist()]))
@@ -78,17 +79,19 @@ def write_held(folder: Path, held: Held, classes: Sequence[str], ids: Sequence[s
     writer.writerow(("index", "id", "label"))
     for index, code in zip(held.index.tolist(), held.labels.tolist(), strict=True):
         writer.writerow((index, ids[index] if ids is not None else str(index), classes[code]))
-    write_text(folder / NAME, out.getvalue())
+    write_text(folder / HELD, out.getvalue())
 
 
-def _same_data(prepared: Prepared, data: Examples, review: Reviewed) -> None:
+def _same_data(
+    prepared: Prepared, data: Examples, review: Reviewed, before: Mapping[int, str]
+) -> None:
     task, there = prepared.task, review.record["task"]
     if task.size != there["size"] or list(task.classes) != list(there["classes"]):
         raise BadInput(
             f"{review.folder} has {there['size']} examples in {len(there['classes'])} classes, "
             f"this data {task.size} in {task.num_classes}; fit the data that was reviewed."
         )
-    if digest(data, review.rows, review.record) != there["digest"]:
+    if digest(data, review.rows, review.record, before) != there["digest"]:
         raise BadInput(
             f"{review.folder} was trained on other inputs than these; fit the data that was "
             "reviewed, read in the same way."
@@ -105,19 +108,6 @@ def _same_labels(prepared: Prepared, review: Reviewed, fixed: Mapping[int, int])
             f"them (the first is example {strange[0]}); fit with the same labels, --noise and "
             "--seed as that run."
         )
-
-
-def _earlier(review: Reviewed) -> dict[int, int]:
-    """Labels that were held fixed in the reviewed run already."""
-    path = review.folder / NAME
-    if not review.record.get("reviewed"):
-        return {}
-    codes = review.codes()
-    try:
-        with path.open(encoding="utf-8", newline="") as file:
-            return {int(row["index"]): codes[row["label"]] for row in csv.DictReader(file)}
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise BadInput(f"{path} is missing or damaged ({error}); restore the run folder.") from None
 
 
 def refit_arguments(review: Reviewed, out: Path) -> list[str]:

@@ -1,0 +1,154 @@
+"""Fitting again: reviewed labels are put in and held fixed; other data or labels are refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from made_runs import table, trained
+
+from labelproof.build import prepare
+from labelproof.errors import BadInput
+from labelproof.fit import fit
+from labelproof.recipes import chosen_method
+from labelproof.review.refit import hold, refit_arguments
+from labelproof.review.run import open_review
+from labelproof.sources import load
+
+NOISE = "symmetric:0.5"
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 3
+    x = (4 * np.eye(3)[y] + rng.normal(size=(60, 3))).astype(np.float32)
+    np.savez(tmp_path / "data.npz", x=x, y=y)
+    return tmp_path / "data.npz"
+
+
+@pytest.fixture
+def run(data: Path, tmp_path: Path) -> Path:
+    return trained(data, tmp_path / "run", noise=NOISE)
+
+
+def decide(run: Path, changes: dict[int, str]) -> None:
+    review = open_review(run, write=True)
+    wishes = [{"index": i, "decision": "change", "label": name} for i, name in changes.items()]
+    review.decisions.decide(wishes)
+    review.decisions.close()
+
+
+def test_reviewed_labels_are_put_in_and_held(data: Path, run: Path) -> None:
+    given = {int(row["index"]): int(row["given"]) for row in table(run)}
+    decide(run, {5: "0", 9: str(given[9])})
+    examples = load(data)
+    prepared, held = hold(prepare(examples, noise=NOISE), examples, run)
+    wanted = {**given, 5: 0}
+    assert prepared.task.y.tolist() == [wanted[i] for i in range(60)]
+    assert prepared.task.fixed is not None
+    assert prepared.task.fixed.nonzero().squeeze(1).tolist() == [5, 9] == held.index.tolist()
+    assert prepared.audit.truth is not None
+    assert prepared.audit.truth.tolist() == (np.arange(60) % 3).tolist()
+
+
+def test_a_second_review_adds_to_the_first(data: Path, run: Path, tmp_path: Path) -> None:
+    decide(run, {5: "0", 7: "1"})
+    examples, method = load(data), chosen_method("ce", "vectors", {"epochs": "1"})
+    second = tmp_path / "second"
+    fit(examples, method, name="ce", noise=NOISE, reviewed=run, out=second)
+    assert {row["id"]: row["given"] for row in table(second)}["5"] == "0"
+    assert json.loads((second / "run.json").read_text())["reviewed"]["count"] == 2
+    certain = {row["index"] for row in table(second) if float(row["p_clean"]) == 1}
+    assert {"5", "7"} <= certain
+    decide(second, {5: "2", 11: "1"})
+    prepared, held = hold(prepare(examples, noise=NOISE), examples, second)
+    assert dict(zip(held.index.tolist(), held.labels.tolist(), strict=True)) == {5: 2, 7: 1, 11: 1}
+    assert prepared.task.y[[5, 7, 11]].tolist() == [2, 1, 1]
+
+
+def test_going_on_after_more_decisions_is_refused(data: Path, run: Path, tmp_path: Path) -> None:
+    decide(run, {5: "0"})
+    examples, method = load(data), chosen_method("ce", "vectors", {"epochs": "1"})
+    again = {"name": "ce", "noise": NOISE, "reviewed": run, "out": tmp_path / "second"}
+    fit(examples, method, **again)
+    fit(examples, method, resume=True, **again)
+    decide(run, {6: "0"})
+    with pytest.raises(BadInput):
+        fit(examples, method, resume=True, **again)
+
+
+def test_nothing_reviewed_is_said(data: Path, run: Path, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="labelproof review"):
+        fit(load(data), chosen_method("ce", "vectors", {}), reviewed=run, out=tmp_path / "x")
+    assert not (tmp_path / "x").exists()
+
+
+def test_other_labels_other_inputs_and_other_sizes_are_refused(
+    data: Path, run: Path, tmp_path: Path
+) -> None:
+    decide(run, {5: "0"})
+    examples = load(data)
+    with pytest.raises(BadInput, match="--noise"):
+        hold(prepare(examples), examples, run)
+    with pytest.raises(BadInput, match="--seed"):
+        hold(prepare(examples, noise=NOISE, seed=1), examples, run)
+    with np.load(data) as arrays:
+        x, y = arrays["x"], arrays["y"]
+    np.savez(tmp_path / "moved.npz", x=x + 1, y=y)
+    moved = load(tmp_path / "moved.npz")
+    with pytest.raises(BadInput, match="other inputs"):
+        hold(prepare(moved, noise=NOISE), moved, run)
+    np.savez(tmp_path / "fewer.npz", x=x[:50], y=y[:50])
+    fewer = load(tmp_path / "fewer.npz")
+    with pytest.raises(BadInput, match="60 examples"):
+        hold(prepare(fewer, noise=NOISE), fewer, run)
+
+
+def test_labels_corrected_in_the_data_itself_may_agree_with_the_review(
+    data: Path, tmp_path: Path
+) -> None:
+    run = trained(data, tmp_path / "plain")
+    decide(run, {5: "0"})
+    with np.load(data) as arrays:
+        x, y = arrays["x"], arrays["y"].copy()
+    y[5] = 0
+    np.savez(data, x=x, y=y)
+    examples = load(data)
+    prepared, _ = hold(prepare(examples), examples, run)
+    assert prepared.task.y.tolist() == y.tolist()
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        (["x/labelproof", "fit", "d.csv", "--out", "r", "--resume", "--seed", "3"],
+         ["d.csv", "--seed", "3"]),
+        (["labelproof", "fit", "d.csv", "--out=r", "--reviewed", "old"], ["d.csv"]),
+        (["labelproof", "demo"],
+         ["d.npz", "--method", "ce", "--net", "mlp", "--seed", "0", "--noise", "symmetric:0.5",
+          "--epochs", "1"]),
+    ],
+)  # fmt: skip
+def test_the_command_to_fit_again(
+    data: Path, run: Path, tmp_path: Path, command: list[str], expected: list[str]
+) -> None:
+    record = json.loads((run / "run.json").read_text())
+    record["command"], record["reading"]["data"] = command, "d.npz"
+    record["net"] = "mlp"
+    (run / "run.json").write_text(json.dumps(record))
+    words = refit_arguments(open_review(run), tmp_path / "new")
+    assert words == ["fit", *expected, "--reviewed", str(run), "--out", str(tmp_path / "new")]
+
+
+def test_a_missing_list_of_held_labels_is_said(data: Path, run: Path, tmp_path: Path) -> None:
+    decide(run, {5: "0"})
+    examples, method = load(data), chosen_method("ce", "vectors", {"epochs": "1"})
+    second = tmp_path / "second"
+    fit(examples, method, name="ce", noise=NOISE, reviewed=run, out=second)
+    decide(second, {6: "0"})
+    (second / "reviewed.csv").unlink()
+    with pytest.raises(BadInput, match=r"reviewed\.csv"):
+        hold(prepare(examples, noise=NOISE), examples, second)
