@@ -75,6 +75,22 @@ def test_batches_pickled_by_python_2(tmp_path):
     assert np.array_equal(x, pixels.reshape(3, 3, 32, 32).transpose(0, 2, 3, 1))
 
 
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+@pytest.mark.parametrize("labels", [list, np.array])
+def test_batches_pickled_by_python_3(tmp_path, protocol, labels):
+    pixels = np.random.default_rng(0).integers(0, 256, (10, 3072), dtype=np.uint8)
+    folder = tmp_path / "cifar-10-batches-py"
+    folder.mkdir()
+    for name in (*(f"data_batch_{k}" for k in range(1, 6)), "test_batch"):
+        batch = {"data": pixels, "labels": labels(range(10)), "filenames": ["a.png"] * 10}
+        (folder / name).write_bytes(pickle.dumps(batch, protocol=protocol))
+    (folder / "batches.meta").write_bytes(pickle.dumps({"label_names": NAMES10}, protocol))
+    examples = load("cifar10", at(tmp_path))
+    assert np.array_equal(taken(examples)[:10].transpose(0, 3, 1, 2).reshape(10, -1), pixels)
+    assert examples.labels[:10].tolist() == list(range(10))
+    assert examples.classes == tuple(NAMES10)
+
+
 def at(root, **options):
     return SourceOptions(data_dir=root, **options)
 

@@ -109,10 +109,10 @@ def load_cifar(cifar: Cifar, options: SourceOptions) -> Examples:
 
 def read_python(path: Path, cifar: Cifar) -> Part:
     """Images and labels of one batch of the python form."""
-    batch = plain_file(path)
-    pixels, labels = (
-        (batch.get(b"data"), batch.get(cifar.key)) if isinstance(batch, dict) else (0, 0)
-    )
+    batch = _table(path)
+    pixels, labels = batch.get(b"data"), batch.get(cifar.key)
+    if isinstance(labels, np.ndarray):
+        labels = labels.tolist()
     if (
         not isinstance(pixels, np.ndarray)
         or pixels.dtype != np.uint8
@@ -133,6 +133,14 @@ def read_binary(path: Path, cifar: Cifar) -> Part:
     rows = data.reshape(-1, record)
     labels = rows[:, cifar.label_bytes - 1].tolist()
     return _images(rows[:, cifar.label_bytes :]), _labels(labels, len(rows), path, cifar)
+
+
+def _table(path: Path) -> dict[bytes, Any]:
+    """A pickled dict; its keys are bytes from Python 2 and words from Python 3."""
+    found = plain_file(path)
+    if not isinstance(found, dict):
+        return {}
+    return {key.encode() if isinstance(key, str) else key: value for key, value in found.items()}
 
 
 def _read(path: Path, cifar: Cifar, python: bool) -> Part:
@@ -163,12 +171,15 @@ def _class_names(folder: Path, cifar: Cifar) -> list[str]:
         if path.suffix == ".txt":
             names = read_bytes(path).decode("ascii", "backslashreplace").split()
         else:
-            found = plain_file(path)
-            listed = found.get(cifar.names[1], []) if isinstance(found, dict) else []
-            names = [n.decode("ascii", "backslashreplace") for n in listed if isinstance(n, bytes)]
+            listed = _table(path).get(cifar.names[1], [])
+            names = [_word(name) for name in listed] if isinstance(listed, list) else []
         if len(names) == cifar.classes and len(set(names)) == cifar.classes:
             return names
     return [str(code) for code in range(cifar.classes)]
+
+
+def _word(name: Any) -> str:
+    return name.decode("ascii", "backslashreplace") if isinstance(name, bytes) else str(name)
 
 
 def _not_a_batch(path: Path, found: str) -> BadInput:

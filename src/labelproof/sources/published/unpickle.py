@@ -19,6 +19,7 @@ import torch
 from labelproof.errors import BadInput
 
 MULTIARRAY = ("numpy.core.multiarray", "numpy._core.multiarray")
+NUMERIC = ("numpy.core.numeric", "numpy._core.numeric")
 LARGEST = 2**31  # bytes of a published pickle or label file
 
 
@@ -27,6 +28,15 @@ def _latin(text: str, encoding: str) -> bytes:
     if encoding not in ("latin1", "latin-1"):
         raise pickle.UnpicklingError(f"encoding {encoding}")
     return text.encode("latin-1")
+
+
+def _from_buffer(
+    data: bytes | bytearray, dtype: np.dtype[Any], shape: tuple[int, ...], order: str
+) -> Any:
+    """An array as pickles of protocol 5 hold it."""
+    if order not in ("C", "F"):
+        raise pickle.UnpicklingError(f"order {order}")
+    return np.frombuffer(data, dtype).reshape(shape, order="C" if order == "C" else "F")
 
 
 def _allowed() -> dict[tuple[str, str], Any]:
@@ -43,6 +53,8 @@ def _allowed() -> dict[tuple[str, str], Any]:
     for module in MULTIARRAY:
         table[module, "_reconstruct"] = rebuild
         table[module, "scalar"] = scalar
+    for module in NUMERIC:
+        table[module, "_frombuffer"] = _from_buffer
     return table
 
 
