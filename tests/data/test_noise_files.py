@@ -54,6 +54,15 @@ def test_record_beside_it(tmp_path):
     assert len(list(tmp_path.iterdir())) == 3
 
 
+def test_options_follow_the_kind(tmp_path):
+    source = tmp_path / "labels.csv"
+    source.write_text("label\n" + "cat\n" * 40 + "dog\n" * 20, encoding="utf-8")
+    done = corrupt_file(source, "pair,select=per-class", 0.3)
+    assert np.allclose(done.noise.matrix, [[0.7, 0.3], [0.3, 0.7]])
+    with pytest.raises(BadInput, match="no option of pair noise called 'exact'"):
+        corrupt_file(source, "pair,exact=true", 0.3, out=tmp_path / "other.csv")
+
+
 def test_same_seed_same_bytes(tmp_path):
     source = tmp_path / "labels.csv"
     source.write_text(TABLE, encoding="utf-8")

@@ -7,12 +7,20 @@ from typing import Annotated
 
 import typer
 
-from labelproof.noise import corrupt_file
+from labelproof.noise import KINDS, corrupt_file
+
+NEEDS_DATA = ("instance", "pmd-1", "pmd-2", "pmd-3")  # not for labels alone
+KINDS_SHOWN = (
+    ", ".join(
+        "matrix:FILE" if kind == "matrix" else kind for kind in KINDS if kind not in NEEDS_DATA
+    )
+    + "; options follow after commas, as in pair,select=per-class"
+)
 
 
 def corrupt(
     labels: Annotated[Path, typer.Argument(help="A CSV with a label column, or an .npy array.")],
-    kind: Annotated[str, typer.Option(help="symmetric, pair, asymmetric, ...")] = "symmetric",
+    kind: Annotated[str, typer.Option(help=f"{KINDS_SHOWN}.")] = "symmetric",
     rate: Annotated[
         float | None, typer.Option(help="Share of labels, 0 to 1; not for --kind matrix:FILE.")
     ] = None,

@@ -50,7 +50,8 @@ def corrupt_file(
 
     Args:
         path: A CSV file with a column of labels, or a one-dimensional `.npy` array; never changed.
-        kind: A kind of noise that needs the labels alone; `matrix:FILE` takes a transition matrix.
+        kind: A kind of noise that needs the labels alone, with options after commas;
+            `matrix:FILE` takes a transition matrix.
         rate: The nominal rate; None for a matrix.
         seed: Decides every draw.
         out: The new file, which must not exist; where None, a name beside `path` telling the noise.

@@ -51,26 +51,17 @@ def parse_noise(text: str) -> NoiseSpec:
     kind, colon, rest = text.strip().partition(":")
     if kind == "matrix" or not colon:
         return noise_spec(kind, None, file=rest or None)
-    rate, *pairs = rest.split(",")
-    options = {}
-    for item in pairs:
-        name, _, value = item.partition("=")
-        options[name.strip()] = value.strip()
-    return noise_spec(kind, _number(rate, text), options)
+    rate, _, options = rest.partition(",")
+    return noise_spec(f"{kind},{options}" if options else kind, _number(rate, text))
 
 
-def noise_spec(
-    kind: str,
-    rate: float | None,
-    options: Mapping[str, str] | None = None,
-    file: str | None = None,
-) -> NoiseSpec:
+def noise_spec(kind: str, rate: float | None, file: str | None = None) -> NoiseSpec:
     """Check a noise given in parts.
 
     Args:
-        kind: One of `KINDS`; `matrix:FILE` is understood too.
+        kind: One of `KINDS`, with its options after commas where there are any, as in
+            `pair,select=per-class`; `matrix:FILE` is understood too.
         rate: The nominal rate; None for a matrix.
-        options: Options of the kind, as text.
         file: The file of a matrix.
 
     Raises:
@@ -78,6 +69,8 @@ def noise_spec(
     """
     if kind.startswith("matrix:"):
         kind, file = "matrix", kind.removeprefix("matrix:")
+    kind, *pairs = (part.strip() for part in kind.split(","))
+    options = {name.strip(): value.strip() for name, _, value in (p.partition("=") for p in pairs)}
     _known(kind, KINDS, "kind of noise")
     if kind == "matrix":
         if not file:
@@ -86,7 +79,7 @@ def noise_spec(
     if rate is None:
         raise BadInput(f"Noise of kind {kind} needs a rate from 0 to 1, as in {kind}:0.4.")
     check_rate(rate)
-    return NoiseSpec(kind=kind, rate=rate, options=_options(kind, options or {}))
+    return NoiseSpec(kind=kind, rate=rate, options=_options(kind, options))
 
 
 def _options(kind: str, given: Mapping[str, str]) -> dict[str, Option]:
