@@ -115,9 +115,10 @@ def _duplicate_lines(examples: Examples) -> list[str]:
     found = find_duplicates(examples)
     if not found.groups:
         return ["Copies:  none"]
+    groups = f"{len(found.conflicting)} group{'s' * (len(found.conflicting) != 1)}"
     lines = [
-        f"Copies:  {found.extra} examples repeat another byte for byte, "
-        f"{len(found.conflicting)} groups of them with different labels"
+        f"Copies:  {found.extra} example{'s repeat' if found.extra > 1 else ' repeats'} another "
+        f"byte for byte, {groups} of them with different labels"
     ]
     names, classes, labels = examples.ids, examples.classes or (), examples.labels
     for group in found.conflicting[:SHOWN]:

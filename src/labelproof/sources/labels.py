@@ -230,7 +230,7 @@ def _check_spread(labels: Codes, classes: tuple[str, ...], what: str) -> None:
         only = f"only {classes[labels[0]]!r} occurs" if len(labels) else "there are no examples"
         raise BadInput(
             f"expected at least two classes in {what}, but {only}; "
-            "name the array or column that tells the classes apart"
+            "give examples of another class, or name the array or column that tells them apart"
         )
     if distinct == len(labels) > 10:
         raise BadInput(

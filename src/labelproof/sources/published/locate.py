@@ -55,8 +55,10 @@ def absent(root: Path, form: Published) -> BadInput:
     """The sentence about missing files of a form."""
     missing = [name for name in form.files if find(root / form.folder, name) is None]
     more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+    verb = "are" if len(missing) > 1 else "is"
+    above = "that holds them" if not form.folder else f"that holds {form.folder}"
     return BadInput(
         f"expected the files of {form.title} in {root / form.folder}, but {', '.join(missing[:3])}"
-        f"{more} are not there; fetch {form.archive} from {form.home} and unpack it so that they "
-        "lie there, or name the folder above with --data-dir"
+        f"{more} {verb} not there; fetch {form.archive} from {form.home} and put the files there, "
+        f"or name the folder {above} with --data-dir"
     )
