@@ -53,7 +53,8 @@ def test_narrow_is_a_quarter_as_wide():
 
 
 def test_trunks_follow_the_channels_and_the_width_of_the_data():
-    assert build_trunk("cnn", (1, 8, 8), 10)(torch.rand(2, 1, 8, 8)).shape == (2, 128)
+    assert build_trunk("cnn", (1, 8, 8), 10)(torch.rand(2, 1, 8, 8)).shape == (2, 64)
+    assert build_trunk("cnn", (1, 28, 28), 10)(torch.rand(2, 1, 28, 28)).shape == (2, 128)
     assert build_trunk("mlp", (7,), 10)(torch.rand(2, 7)).shape == (2, 512)
 
 
