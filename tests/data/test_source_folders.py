@@ -208,3 +208,15 @@ def test_label_table_that_is_no_text(tmp_path):
         load(root, SourceOptions(labels=tmp_path / "l.csv"))
     with pytest.raises(BadInput, match=r"none\.csv"):
         load(root, SourceOptions(labels=tmp_path / "none.csv"))
+
+
+def test_options_that_mean_nothing_are_refused(tmp_path):
+    np.savez(tmp_path / "a.npz", x=np.zeros((4, 2)), y=[0, 1, 0, 1])
+    (tmp_path / "labels.csv").write_text("file,label\n")
+    for data in (tmp_path / "a.npz", "digits"):
+        with pytest.raises(BadInput, match="--labels only with a folder of images"):
+            load(data, SourceOptions(labels=tmp_path / "labels.csv"))
+    with pytest.raises(BadInput, match=r"share between 0 and 1 for --max-bad, but 3 came"):
+        load("digits", SourceOptions(max_bad=3))
+    with pytest.raises(BadInput, match="0 and above for --memory-gb"):
+        load("digits", SourceOptions(memory_gb=-1))

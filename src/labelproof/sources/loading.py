@@ -37,6 +37,8 @@ def load(
     Raises:
         BadInput: If the data cannot be used; the sentence says what was expected and what to do.
     """
+    if like is None:
+        _check_options(data, options)
     if str(data) in NAMES:
         return load_named(str(data), options, like, progress)
     path = Path(data)
@@ -59,3 +61,23 @@ def load(
         f"expected an .npz file, a CSV or Parquet table or a folder, but {printable(path.name)} is "
         "none of these by its suffix; rename or convert it"
     )
+
+
+def _check_options(data: str | Path, options: SourceOptions) -> None:
+    """Refuse shares and sizes that mean nothing, and a CSV of labels where it would be ignored."""
+    if not 0 <= options.max_bad <= 1:
+        raise BadInput(
+            f"expected a share between 0 and 1 for --max-bad, but {options.max_bad:g} came; "
+            "give 0.05 for five per cent"
+        )
+    if not options.memory_gb >= 0:
+        raise BadInput(
+            f"expected gigabytes of 0 and above for --memory-gb, but {options.memory_gb:g} came"
+        )
+    path = Path(data)
+    pictures = str(data) not in NAMES and path.is_dir() and not is_saved_dataset(path)
+    if options.labels is not None and not pictures and (path.exists() or str(data) in NAMES):
+        raise BadInput(
+            f"expected --labels only with a folder of images, but {printable(path.name)} is none; "
+            "leave it out, and name its labels with --label-column or --label-key"
+        )

@@ -100,4 +100,5 @@ def _reading_parquet(path: Path) -> Iterator[Any]:
 
 
 def _first_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:160]
+    text = " ".join(str(error).split())
+    return text.removeprefix("Error tokenizing data. C error: ")[:160]
