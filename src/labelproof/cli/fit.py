@@ -139,6 +139,11 @@ def in_words(folder: Path) -> str:
         f"{suspects} of {size} labels look wrong ({suspects / size:.1%}); "
         f"estimated share of wrong labels {summary['noise_rate_estimate']:.1%}."
     ]
+    if suspects > size / 2:
+        lines.append(
+            "That is more than half: the model may have learnt too little to judge labels. "
+            "Train longer (--epochs) or look at the report's curves before you act on it."
+        )
     lines += _measured(summary)
     lines.append(f"The report, for a browser: {folder / 'report.html'}")
     lines.append(f"Every label, the most suspicious first: {folder / 'labels.csv'}")
