@@ -40,7 +40,7 @@ PUBLISHED: dict[str, dict[str, object]] = {
     "cifar100n": CIFAR_N,
 }
 VECTORS: dict[str, object] = {"epochs": 15, "lr": 0.05, "prune_every": 3}
-IMAGES: dict[str, object] = {"epochs": 60, "lr": 0.02, "weight_decay": 5e-4, "prune_every": 5}
+IMAGES: dict[str, object] = {"epochs": 60, "lr": 0.05, "weight_decay": 5e-4, "prune_every": 5}
 
 
 @dataclass
