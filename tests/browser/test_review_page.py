@@ -1,0 +1,238 @@
+"""The review page in Chromium, on a real run: see, decide, reload, export, fit again, kill."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pages import Page, Server
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
+from made_runs import made_run, table
+
+Serve = Callable[[Path], Server]
+
+
+@pytest.fixture
+def page(browser: Any) -> Page:
+    return Page(browser)
+
+
+def decisions(run: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (run / "decisions.jsonl").read_text().splitlines()]
+
+
+def suspects(run: Path) -> list[dict[str, str]]:
+    return [row for row in table(run) if row["suspect"] == "1"]
+
+
+def test_see_decide_reload_export_and_fit_again(page: Page, serve: Serve, run: Path) -> None:
+    worst = suspects(run)
+    server = serve(run)
+    page.open(server.address).ready()
+
+    # see
+    assert worst[0]["id"] in page.text("card")
+    assert page.text("keep-name") == worst[0]["given"]
+    assert page.text("accept-name") == worst[0]["suggested"]
+
+    # decide by keys: accept, keep, skip, a digit, another class by name
+    for key in "aks":
+        page.press(key)
+    page.until_count("2 of")
+    page.until(lambda: worst[3]["id"] in page.text("card"))
+    other = next(d for d in "0123456789" if d not in (worst[3]["given"], worst[3]["suggested"]))
+    page.press(other)
+    page.until_count("3 of")
+    page.press("c")
+    page.until(lambda: page.js("document.getElementById('choose').open"))
+    page.press(worst[4]["given"])
+    page.press("\ue007")
+    page.until_count("4 of")
+    wanted = [
+        (worst[0]["id"], "accept", worst[0]["suggested"]),
+        (worst[1]["id"], "keep", worst[1]["given"]),
+        (worst[2]["id"], "skip", None),
+        (worst[3]["id"], "change", other),
+        (worst[4]["id"], "keep", worst[4]["given"]),
+    ]
+    assert [(d["id"], d["decision"], d["label"]) for d in decisions(run)] == wanted
+
+    # reload: everything is still there, and the next open one is shown
+    page.open(server.address).ready()
+    page.until_count(f"4 of {len(worst):,} decided, 1 skipped")
+    assert worst[5]["id"] in page.text("card")
+
+    # undo, also after reloading
+    page.press("u")
+    page.until_count("3 of")
+    assert worst[4]["id"] in page.text("card")
+    assert decisions(run)[-1]["undo"] == 5
+
+    # export
+    got = page.browser.execute_async_script(
+        "const done = arguments[0];"
+        "fetch(document.getElementById('export-own').href).then(a => a.text()).then(done)"
+    )
+    labels = {row[0]: row[1] for row in csv.reader(got.splitlines()[1:])}
+    changed = {worst[0]["id"]: worst[0]["suggested"], worst[3]["id"]: other}
+    assert labels == {row["id"]: changed.get(row["id"], row["given"]) for row in table(run)}
+
+    # fit again
+    page.click("#again-open")
+    page.until(lambda: "--reviewed" in page.text("command"))
+    page.click("#start")
+    page.until(lambda: page.text("again-state").startswith("Done"))
+    again = run.with_name("run-reviewed")
+    with (again / "reviewed.csv").open(newline="") as file:
+        held = {row["id"]: row["label"] for row in csv.DictReader(file)}
+    assert held == {**changed, worst[1]["id"]: worst[1]["given"]}
+    fresh = {row["id"]: row for row in table(again)}
+    assert all(fresh[name]["given"] == label for name, label in held.items())
+    assert all(fresh[name]["suspect"] == "0" for name in held)
+    assert (again / "report.html").exists()
+    assert page.complaints() == []
+
+
+def test_a_kill_loses_nothing_that_was_decided(page: Page, serve: Serve, run: Path) -> None:
+    server = serve(run)
+    page.open(server.address).ready()
+    for key in "aak":
+        page.press(key)
+    page.until_count("3 of")
+    server.process.kill()
+    server.process.wait()
+    kept = decisions(run)
+    assert [d["decision"] for d in kept] == ["accept", "accept", "keep"]
+    page.press("a")
+    page.until(lambda: "does not answer" in page.text("error"))
+    (run / "decisions.jsonl").open("a").write('{"step": 4, "ind')  # as a kill amid a write would
+    page.open(serve(run).address).ready()
+    page.until_count("3 of")
+    page.press("k")
+    page.until_count("4 of")
+    assert decisions(run)[:3] == kept
+    assert len(decisions(run)) == 4
+
+
+def test_the_grid_works_by_keyboard_alone(page: Page, serve: Serve, run: Path) -> None:
+    worst = suspects(run)
+    page.open(serve(run).address).ready()
+    page.press("g")
+    page.until(lambda: page.js("document.activeElement.closest('#cards > li') !== null"))
+    page.press("k")
+    page.until_count("1 of")
+    page.press("\ue014")  # right
+    page.press("a")
+    page.until_count("2 of")
+    made = decisions(run)
+    assert [d["id"] for d in made] == [worst[0]["id"], worst[2]["id"]]
+    assert [d["decision"] for d in made] == ["keep", "accept"]
+    page.click("#all-accept")
+    page.until_count("48 of")
+    page.press("u")
+    page.until_count("2 of")
+    page.click("#page-forth")
+    page.until(lambda: worst[48]["id"] in page.text("cards"))
+    assert worst[0]["id"] not in page.text("cards")
+    assert page.complaints() == []
+
+
+def test_filters_show_what_they_say(page: Page, shared: Server, trained_run: Path) -> None:
+    page.open(shared.address).ready()
+    page.click("#filters summary")
+    fill = "(form => {{ form.elements.given.value = '3'; form.elements.least.value = '{}'; form.dispatchEvent(new Event('change')) }})(document.getElementById('filter'))"  # noqa: E501
+    sure = sorted(float(r["p_suggested"]) for r in suspects(trained_run) if r["given"] == "3")
+    least = int(100 * sure[len(sure) // 2])
+    page.js(fill.format(least))
+    wanted = [
+        row
+        for row in suspects(trained_run)
+        if row["given"] == "3" and float(row["p_suggested"]) >= least / 100
+    ]
+    page.until(lambda: page.text("keep-name") == "3" and wanted[0]["id"] in page.text("card"))
+    page.press("g")
+    page.until(lambda: page.text("grid-count") == f"{len(wanted)} labels")
+
+
+def test_it_fits_a_phone_in_the_dark(page: Page, shared: Server) -> None:
+    page.open(shared.address, width=360, height=740, dark=True).ready()
+    assert page.js("document.documentElement.scrollWidth") <= 360
+    small = page.js(
+        "[...document.querySelectorAll('#actions button')].filter(b => b.offsetHeight < 40).length"
+    )
+    assert small == 0
+    dark = page.js("getComputedStyle(document.body).backgroundColor")
+    page.click("#view-grid")
+    page.until(lambda: page.js("document.querySelectorAll('#cards > li').length > 10"))
+    assert page.js("document.documentElement.scrollWidth") <= 360
+    page.open(shared.address).ready()
+    assert page.js("getComputedStyle(document.body).backgroundColor") != dark
+
+
+def test_everything_that_can_be_pressed_has_a_name(page: Page, shared: Server) -> None:
+    page.open(shared.address).ready()
+    page.press("g")
+    page.until(lambda: page.js("document.querySelectorAll('#cards > li').length > 10"))
+    tree = page.browser.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
+    roles = ("button", "link", "combobox", "spinbutton", "searchbox", "image", "progressbar")
+    nameless = [
+        node["role"]["value"]
+        for node in tree
+        if not node.get("ignored")
+        and node["role"]["value"] in roles
+        and not node.get("name", {}).get("value")
+    ]
+    assert nameless == []
+
+
+def test_a_hundred_thousand_suspects_stay_a_small_page(
+    page: Page, serve: Serve, tmp_path: Path
+) -> None:
+    run = made_run(tmp_path / "large", size=200_000)
+    page.open(serve(run).address)
+    page.until(lambda: page.js("document.querySelector('#card-title') !== null"))
+    total = len(suspects(run))
+    assert total > 90_000
+    page.until_count(f"0 of {total:,} decided")
+    page.press("a")
+    page.until_count("1 of")
+    page.press("g")
+    page.until(lambda: page.js("document.querySelectorAll('#cards > li').length") == 48)
+    ids = [row["id"] for row in suspects(run)]
+    for number in (49, 97, 145):  # the first label was decided and is no longer open
+        page.click("#page-forth")
+        page.until(lambda name=ids[number]: page.text("cards").find(f"{name}") >= 0)
+    assert page.js("document.querySelectorAll('*').length") < 1500
+
+
+def test_names_cannot_put_anything_into_the_page(page: Page, serve: Serve, tmp_path: Path) -> None:
+    names = ("<img src=x onerror=document.title='pwned'>", "</script><b>", "&lt;i&gt;")
+    ids = [f"<b onclick=1>{i}</b>" for i in range(60)]
+    run = made_run(tmp_path / "run", classes=names, ids=ids)
+    page.open(serve(run).address)
+    page.until(lambda: page.js("document.querySelector('#card-title') !== null"))
+    worst = suspects(run)[0]
+    assert worst["given"] in page.text("card")
+    assert worst["id"] in page.text("card")
+    assert page.js("document.querySelector('#card img, #card b')") is None
+    assert page.js("document.title") == "Review labels"
+
+
+def test_the_report_needs_no_network_and_fits_a_phone(page: Page, run: Path) -> None:
+    address = (run / "report.html").as_uri()
+    page.open(address, width=360, height=740)
+    assert page.js("document.documentElement.scrollWidth") <= 360
+    assert page.js("[...document.images].every(i => i.complete && i.naturalWidth > 0)")
+    assert page.js("document.images.length") == 48
+    asked = page.js("performance.getEntriesByType('resource').map(e => e.name)")
+    assert [name for name in asked if not name.startswith("data:")] == []
+    light = page.js("getComputedStyle(document.body).backgroundColor")
+    assert page.complaints() == []
+    page.open(address, dark=True)
+    assert page.js("getComputedStyle(document.body).backgroundColor") != light
