@@ -92,7 +92,7 @@ Test = Annotated[
 Noise = Annotated[
     str | None,
     typer.Option(
-        help="Put label noise in on purpose, such as symmetric:0.4, pair:0.3 or instance:0.4, to try "
+        help="Put label noise in on purpose, such as symmetric:0.4 or pair:0.3, to try "
         "a method out; docs/data.md lists the kinds.",
         rich_help_panel=READING,
     ),
