@@ -171,6 +171,16 @@ def test_a_batch_of_which_nothing_passes_is_no_step(monkeypatch):
         assert torch.equal(ours, before)
 
 
+def test_confirmed_labels_pass():
+    problem = blobs()
+    fixed = problem.audit.truth != problem.task.y  # as if a person had insisted on all wrong ones
+    problem = replace(problem, task=replace(problem.task, fixed=fixed))
+    result = problem.train(TINY)
+    assert result.state.kept[fixed].all()
+    assert (result.clean[fixed] == 1).all()
+    assert not result.state.kept.all()
+
+
 def test_the_kept_labels_are_cleaner_and_ever_more_so():
     problem, run = blobs(), blobs().run()
     state = TINY.setup(run)

@@ -21,7 +21,9 @@ TINY = DivideMix(epochs=6, warmup=2, batch=16, lr=0.05, lambda_u=5.0, ramp=2.0)
 
 def ready(method: DivideMix = TINY):
     run = blobs().run()
-    return run, method.setup(run)
+    state = method.setup(run)
+    run.begin(0)
+    return run, state
 
 
 def random_logits(rows: int, classes: int, seed: int = 0) -> Tensor:
@@ -152,15 +154,27 @@ def test_losses_are_averaged_over_the_last_epochs():
     torch.testing.assert_close(now[0], past[1])
     scaled = (losses - losses.min()) / (losses.max() - losses.min())
     torch.testing.assert_close(now[1], scaled.detach())
-    averaged = method.clean_probability(now)
+    averaged = method.clean_probability(now, run)
     torch.testing.assert_close(averaged, fn.two_gaussians(-now.mean(0)))
 
 
 def test_a_low_loss_is_clean():
-    losses = torch.cat([0.1 + 0.05 * torch.randn(300), 0.7 + 0.1 * torch.randn(200)])
-    clean = TINY.clean_probability(losses[None])
+    rng = torch.Generator().manual_seed(0)
+    losses = torch.randn(500, generator=rng) * 0.05 + 0.1
+    losses[300:] += 0.6
+    clean = TINY.clean_probability(losses[None], blobs().run())
     assert clean[:300].min() > 0.9
     assert clean[300:].max() < 0.1
+
+
+def test_confirmed_labels_are_always_kept():
+    problem = blobs()
+    fixed = torch.arange(240) < 100
+    run = replace(problem, task=replace(problem.task, fixed=fixed)).run()
+    losses = torch.linspace(1, 0, 240)
+    clean = TINY.clean_probability(losses[None], run)
+    assert (clean[:100] == 1).all()
+    torch.testing.assert_close(clean[100:], fn.two_gaussians(-losses)[100:])
 
 
 def test_prediction_adds_logits_not_probabilities():
@@ -247,5 +261,5 @@ def test_evidential_form_splits_as_dpc_does_without_large_margin():
     learner = state.learners[0]
     ours, theirs = replace(TINY, loss="edl"), DPC(epochs=6, warmup=2, criterion="loss")
     past = torch.zeros(0, run.task.size)
-    clean = ours.clean_probability(ours.with_losses(past, learner, run))
+    clean = ours.clean_probability(ours.with_losses(past, learner, run), run)
     torch.testing.assert_close(clean, theirs.clean_probability(learner, run))

@@ -30,7 +30,9 @@ TINY = PES(epochs=8, early=2, renew=1, renew_lr=0.01, batch=32, lr=0.1, lambda_u
 
 def ready(method: PES = TINY, make=blobs):
     run = make().run()
-    return run, method.setup(run)
+    state = method.setup(run)
+    run.begin(0)
+    return run, state
 
 
 def copies(module) -> dict[str, Tensor]:
@@ -71,7 +73,12 @@ def test_the_head_takes_a_step_of_adam():
     F.cross_entropy(net(batch.views[0]), batch.y).backward()
     adam.step()
     method.fit_head(state, run)
-    torch.testing.assert_close(state.learner.net.state_dict(), net.state_dict())
+    # the first step of Adam is the sign of the slope, which rounding decides where it is nearly 0
+    pairs = zip(state.learner.net.heads.parameters(), net.heads.parameters(), strict=True)
+    for ours, theirs in pairs:
+        clear = theirs.grad.abs() > 1e-6
+        assert clear.float().mean() > 0.9
+        torch.testing.assert_close(ours[clear], theirs[clear])
 
 
 @pytest.mark.parametrize("rebuild", [False, True])
@@ -158,6 +165,19 @@ def test_confident_is_where_prediction_and_label_agree(monkeypatch):
     agree = torch.tensor([int(p.argmax()) == int(y) for p, y in zip(probs, run.y, strict=True)])
     assert torch.equal(given[0], agree)
     assert logs["selected"] == pytest.approx(agree.float().mean().item())
+
+
+def test_confirmed_labels_are_confident(monkeypatch):
+    problem, given = blobs(), []
+    fixed = torch.arange(240) % 2 == 0
+    run = replace(problem, task=replace(problem.task, fixed=fixed)).run()
+    wrong = F.one_hot((run.y + 1) % 3, 3).float()
+    monkeypatch.setattr(PES, "two_view_probability", lambda *_: wrong)
+    monkeypatch.setattr(PES, "mixmatch", lambda self, learner, kept, run: given.append(kept))
+    state = TINY.setup(run)
+    TINY.semi(state, run)
+    assert torch.equal(given[0], fixed)
+    assert torch.equal(state.clean, fixed.float())
 
 
 class Fixed:

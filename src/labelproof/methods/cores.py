@@ -134,11 +134,12 @@ class CORES:
         learner.net.train()
         learner.set_lr(self.learning_rate(run.epoch))
         left_out = torch.zeros_like(state.prior)
+        confirmed = run.trusted(torch.zeros(run.task.size, device=run.device)) > 0
         for batch in run.batches(self.batch):
             logits = learner.net(batch.views[0])
             losses = regularised_loss(logits, batch.y, state.prior, beta, self.floor)
             score = sieve_score(logits.detach(), batch.y, self.floor)
-            passed = (score <= 0) | (run.epoch < self.sieve_from)
+            passed = (score <= 0) | confirmed[batch.index] | (run.epoch < self.sieve_from)
             state.kept[batch.index] = passed
             left_out += torch.bincount(batch.y[~passed], minlength=len(left_out))
             if passed.any():
@@ -162,7 +163,7 @@ class CORES:
         logits = run.predict(state.learner.net)
         passed = sieve_score(logits, run.y, self.floor) <= 0
         given = logits.softmax(1).gather(1, run.y[:, None]).squeeze(1)
-        state.clean = (passed + given) / 2
+        state.clean = run.trusted((passed + given) / 2)
 
     # ---- phase 2: consistency training, CORES* ----
 

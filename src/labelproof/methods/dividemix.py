@@ -191,7 +191,7 @@ class DivideMix:
             self.with_losses(state.losses[0], first, run),
             self.with_losses(state.losses[1], second, run),
         )
-        clean_1, clean_2 = (self.clean_probability(losses) for losses in state.losses)
+        clean_1, clean_2 = (self.clean_probability(losses, run) for losses in state.losses)
         self.mixmatch(first, second, clean_2, run)
         self.mixmatch(second, first, clean_1, run)
         state.clean = (clean_1 + clean_2) / 2
@@ -200,7 +200,7 @@ class DivideMix:
     def score(self, state: State, run: Run) -> None:
         """Clean probabilities by the networks as they are at the end."""
         pairs = zip(state.losses, state.learners, strict=True)
-        now = [self.clean_probability(self.with_losses(*pair, run)) for pair in pairs]
+        now = [self.clean_probability(self.with_losses(*pair, run), run) for pair in pairs]
         state.clean = (now[0] + now[1]) / 2
 
     def with_losses(self, past: Tensor, learner: Learner, run: Run) -> Tensor:
@@ -208,9 +208,9 @@ class DivideMix:
         losses = fn.min_max(self.given_loss(run.predict(learner.net), run.y))
         return torch.cat([past, losses[None]])[-self.average :]
 
-    def clean_probability(self, losses: Tensor) -> Tensor:
+    def clean_probability(self, losses: Tensor, run: Run) -> Tensor:
         """Posterior of the lower of two Gaussians, (N,)."""
-        return fn.two_gaussians(-losses.mean(0))
+        return run.trusted(fn.two_gaussians(-losses.mean(0)))
 
     # ---- MixMatch on the two parts ----
 

@@ -159,8 +159,8 @@ class PES:
         # the released optimiser never hears of the new head, which then stays as it is
         state.learner.net.heads.requires_grad_(self.rebuild_optimiser)
         probs = self.two_view_probability(state.learner, run)
-        state.clean = agreement(probs, run.y)
-        confident = probs.argmax(1) == run.y
+        state.clean = run.trusted(agreement(probs, run.y))
+        confident = run.trusted((probs.argmax(1) == run.y).float()) > 0
         if confident.any():
             self.mixmatch(state.learner, confident, run)
         else:  # nothing to trust: another epoch on the given labels
@@ -169,7 +169,8 @@ class PES:
 
     def score(self, state: State, run: Run) -> None:
         """Clean probabilities by the network as it is at the end."""
-        state.clean = agreement(self.two_view_probability(state.learner, run), run.y)
+        probs = self.two_view_probability(state.learner, run)
+        state.clean = run.trusted(agreement(probs, run.y))
 
     @torch.no_grad()
     def two_view_probability(self, learner: Learner, run: Run) -> Tensor:
