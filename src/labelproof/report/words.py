@@ -63,6 +63,11 @@ def found(facts: Facts) -> list[str]:
         f"{suspects:,} of {facts.size:,} labels look wrong ({suspects / facts.size:.1%}). "
         f"The share of wrong labels is estimated at {summary['noise_rate_estimate']:.1%}."
     ]
+    if suspects > facts.size / 2:
+        lines.append(
+            "That is more than half: the model may have learnt too little to judge labels. Look at "
+            "the curves below and train longer before you act on this."
+        )
     if summary.get("suspect_precision_estimate") is not None and suspects:
         lines.append(
             f"About {summary['suspect_precision_estimate']:.0%} of the suspects are expected to "
