@@ -77,7 +77,7 @@ def vector_views(train: Examples) -> VectorViews:
     table do not share one.
     """
     mean, std = vector_statistics(train.x)
-    used = std[std > 0]
+    used = std[std > 0].double()
     if len(used) < 2 or used.quantile(0.95) > WIDE * used.quantile(0.05):
         return VectorViews(mean=mean, std=std)
     common = used.square().mean().sqrt()
@@ -90,8 +90,8 @@ def image_views(train: Examples) -> ImageViews:
     views = ImageViews(mean=tuple(mean), std=tuple(std), flip=train.mirrored)
     edge = min(train.x.shape[:2])
     if edge >= RESIZED_FROM:
-        size = edge * 7 // 8
-        return replace(views, size=size, crop="resized", policy="imagenet", cutout=0)
+        size = 299 if edge == 320 else edge * 7 // 8  # WebVision's published sizes
+        return replace(views, size=size, crop="resized", padding=0, policy="imagenet", cutout=0)
     return replace(views, padding=max(1, edge // 8), cutout=edge // 2)
 
 

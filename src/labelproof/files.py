@@ -9,13 +9,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+PARTIAL = ".partial"  # ends the name of a file that is being written
+
 
 @contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
     """A path to write to; it becomes `path` when the block ends well and vanishes otherwise."""
-    aside = path.with_name(f".{path.name}.partial-{os.getpid()}")
+    aside = path.with_name(f".{path.name}{PARTIAL}")
     try:
         yield aside
+        with aside.open("rb") as file:
+            os.fsync(file.fileno())
         os.replace(aside, path)
     finally:
         aside.unlink(missing_ok=True)

@@ -60,6 +60,24 @@ def label_table(result: Result) -> LabelTable:
     )
 
 
+def doubts(table: LabelTable, num_classes: int) -> list[str]:
+    """Reasons not to act on the table: signs that the network has learnt too little to judge."""
+    agree = (table.suggested == table.given).float().mean().item()
+    largest = table.given.bincount(minlength=num_classes).max().item() / len(table.given)
+    same = table.suggested.bincount(minlength=num_classes).max().item() / len(table.given)
+    if agree < 1.5 / num_classes or (same > 0.95 and largest < 0.8):
+        return [
+            "The network learnt next to nothing (its answers hardly depend on the input): do not "
+            "trust this list; train longer, or with a smaller learning rate (--set lr=...)."
+        ]
+    if table.suspect.float().mean() > 0.5:
+        return [
+            "More than half of the labels look wrong: the network may have learnt too little to "
+            "judge; train longer (--epochs) or look at the curves before you act on it."
+        ]
+    return []
+
+
 def labels_csv(table: LabelTable, classes: Sequence[str], ids: Sequence[str] | None) -> str:
     """The table as CSV text, worst labels first."""
     out = io.StringIO()
@@ -88,6 +106,7 @@ def summarise(result: Result, table: LabelTable, audit: Audit) -> dict[str, Any]
         "ece": metrics.ece(test, audit.test_y) if known else None,  # type: ignore[arg-type]
         "error_auroc": None if wrong is None else metrics.error_auroc(wrong, -table.p_clean),
         "error_ap": None if wrong is None else metrics.error_ap(wrong, -table.p_clean),
+        "doubts": doubts(table, result.task.num_classes),
         "suspects": int(table.suspect.sum()),
         "suspect_detection": None if wrong is None else metrics.detection(wrong, table.suspect),
         "noise_rate_estimate": 1 - table.p_clean.mean().item(),

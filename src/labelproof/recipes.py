@@ -14,7 +14,7 @@ from typing import Any
 from labelproof.engine.method import Method
 from labelproof.errors import BadInput
 from labelproof.methods import METHODS
-from labelproof.settings import nearest, override, settings_of
+from labelproof.settings import nearest, override, read_changes, settings_of
 from labelproof.task import Kind
 
 Table = Mapping[str, Any]
@@ -45,6 +45,11 @@ def published_names(name: str) -> list[str]:
     return list(_tables(name)["published"])
 
 
+def check_names(name: str, changes: Mapping[str, str], recipe: str | None) -> None:
+    """Refuse an unknown method, recipe or setting, before any data is read."""
+    read_changes(published(name, recipe) if recipe else method_type(name)(), changes)
+
+
 def chosen_method(
     name: str, kind: Kind, changes: Mapping[str, str], recipe: str | None = None
 ) -> Method:
@@ -54,9 +59,10 @@ def chosen_method(
     """
     start = published(name, recipe) if recipe else own_data(name, kind)
     warmup = settings_of(start).get("warmup")
-    if warmup and changes.get("epochs", "").isdigit() and "warmup" not in changes:
-        scaled = round(warmup * int(changes["epochs"]) / start.epochs)
-        changes = {**changes, "warmup": str(max(1, scaled))}
+    epochs = changes.get("epochs", "")
+    if warmup and epochs.isdecimal() and "warmup" not in changes:
+        scaled = max(1, round(warmup * int(epochs) / start.epochs))
+        changes = {**changes, "warmup": str(max(0, min(scaled, int(epochs) - 1)))}
     return override(start, changes)
 
 

@@ -25,14 +25,15 @@ from labelproof.engine import checkpoint
 from labelproof.engine.loop import Result
 from labelproof.engine.method import Method
 from labelproof.errors import BadInput
-from labelproof.files import write_json, write_text, written_whole
+from labelproof.files import PARTIAL, write_json, write_text, written_whole
 from labelproof.outcome import label_table, labels_csv, summarise
 from labelproof.settings import settings_of
 from labelproof.sources import save_like
 from labelproof.task import Audit, Examples, Task, Views
 
 FORMAT = 1
-SAME = ("method", "settings", "net", "seed", "task", "reviewed")  # what a continued run must share
+# what a continued run must share with the run it continues
+SAME = ("method", "settings", "net", "seed", "task", "views", "test", "reviewed")
 
 
 def describe(
@@ -104,12 +105,22 @@ def begin(folder: Path, record: Mapping[str, Any], resume: bool) -> None:
             )
         _compare(folder, read_record(folder), record)
         return
-    if resume:
+    if resume and not folder.is_dir():
         raise BadInput(f"{folder} holds no run to resume (no run.json); leave out --resume.")
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    if folder.exists() and (not folder.is_dir() or not _empty(folder)):
         raise BadInput(f"{folder} exists and is no run folder; name another --out.")
-    folder.mkdir(parents=True, exist_ok=True)
-    write_json(old, record)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_json(old, record)
+    except OSError as error:
+        raise BadInput(
+            f"{folder} cannot be written ({error.strerror}); name another --out."
+        ) from error
+
+
+def _empty(folder: Path) -> bool:
+    """Whether nothing is in a folder but what a kill in its first moment left half-written."""
+    return all(path.name.endswith(PARTIAL) for path in folder.iterdir())
 
 
 def read_record(folder: Path) -> dict[str, Any]:
@@ -138,6 +149,11 @@ def _compare(folder: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> No
             raise BadInput(
                 f"{folder} was made with other data or labels than these; "
                 "resume with the same data, or name another --out."
+            )
+        if key in ("views", "test"):
+            raise BadInput(
+                f"{folder} was made with other {'test data' if key == 'test' else key}; "
+                "resume with the same options, or name another --out."
             )
         difference = f"{old.get(key)!r} there, {fresh[key]!r} here"
         if key == "settings":
@@ -172,6 +188,7 @@ def save_model(folder: Path, result: Result) -> None:
     }
     with written_whole(folder / "model.safetensors") as aside:
         save_file(tensors, aside)
+        aside.chmod((folder / "run.json").stat().st_mode)  # safetensors makes it private
 
 
 def write_unreadable(folder: Path, train: Examples) -> None:

@@ -64,6 +64,11 @@ def check(record: Any) -> None:
 
 def override(record: R, changes: Mapping[str, str]) -> R:
     """The record with `changes` applied; each value is text, read as its field's type."""
+    return replace(record, **read_changes(record, changes))  # type: ignore[type-var]
+
+
+def read_changes(record: Any, changes: Mapping[str, str]) -> dict[str, Any]:
+    """`changes` as values of the fields they name; unknown names and bad texts are refused."""
     hints = get_type_hints(type(record), include_extras=True)
     known = list(settings_of(record))
     parsed = {}
@@ -72,7 +77,7 @@ def override(record: R, changes: Mapping[str, str]) -> R:
             kind = type(record).__name__
             raise BadInput(f"{kind} has no setting {name!r}; {nearest(name, known)}.")
         parsed[name] = _parse(name, text, hints[name])
-    return replace(record, **parsed)  # type: ignore[type-var]
+    return parsed
 
 
 def split_settings(pairs: list[str]) -> dict[str, str]:
@@ -80,6 +85,8 @@ def split_settings(pairs: list[str]) -> dict[str, str]:
     out = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
+        if name.strip() in out:
+            raise BadInput(f"--set {name.strip()} was given twice; give it once.")
         if not equals or not name:
             raise BadInput(f"--set expects name=value, for example --set lr=0.02; got {pair!r}.")
         out[name.strip()] = value.strip()

@@ -95,6 +95,38 @@ def test_resume_refuses_another_run(labelproof, vectors):
     assert "another method" in err
 
 
+def test_resume_refuses_other_views(labelproof, tmp_path):
+    base = ("fit", "digits", "--method", "ce", "--epochs", 1, "--out", "run")
+    assert labelproof(*base)[0] == 0
+    code, _, err = labelproof(*base, "--flip", "--resume")
+    assert code == 2
+    assert "other views" in err
+
+
+def test_a_kill_before_the_first_file_was_whole_is_no_dead_end(labelproof, vectors, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / ".run.json.partial").write_text("{")
+    words = ("fit", vectors, "--method", "ce", "--epochs", 1, "--out", "run", "--resume")
+    assert labelproof(*words)[0] == 0
+
+
+def test_a_network_that_learnt_nothing_says_so_first(labelproof, tmp_path):
+    y = np.arange(90) % 3
+    np.savez(tmp_path / "flat.npz", x=np.ones((90, 4), dtype="float32"), y=y)
+    code, out, _ = labelproof("fit", "flat.npz", "--method", "ce", "--epochs", 1)
+    assert code == 0
+    assert out.startswith("The network learnt next to nothing")
+
+
+def test_the_ablation_without_large_margin_is_a_setting(labelproof, vectors):
+    changes = ("--set", "criterion=loss", "--set", "selector=gmm")
+    assert labelproof("fit", vectors, "--epochs", 3, *changes)[0] == 0
+
+
+def test_one_epoch_is_enough_for_every_method(labelproof, vectors):
+    assert labelproof("fit", vectors, "--epochs", 1)[0] == 0
+
+
 def test_without_out_runs_get_names_of_their_own(labelproof, vectors, tmp_path):
     for _ in range(2):
         assert labelproof("fit", vectors, "--method", "ce", "--epochs", 1)[0] == 0
@@ -117,6 +149,11 @@ def test_without_out_runs_get_names_of_their_own(labelproof, vectors, tmp_path):
         (("fit", "digits", "--noise", "symetric:0.4"), "did you mean symmetric?"),
         (("fit", "digits", "--noise", "symmetric:1.4"), "1.4"),
         (("fit", "digits", "--device", "tpu"), "there is no device 'tpu' here"),
+        (("fit", "digits", "--device", "cpu:x"), "there is no device 'cpu:x' here"),
+        (("fit", "digits", "--set", "lr=1", "--set", "lr=2"), "--set lr was given twice"),
+        (("fit", "digits", "--set", "criterion=loss"), "set selector='gmm'"),
+        (("fit", "digits", "--set", "threshold=0.3"), "from 0.5 to 1"),
+        (("fit", "digits", "--set", "epochs=²"), "expected a whole number"),
         (("fit", "digits", "--resume", "--out", "none"), "no run to resume"),
         (("plan", "digits", "--method", "what"), "known: "),
     ],

@@ -9,33 +9,17 @@ import sys
 # when it is first imported, so this stands before every other import.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
-import typer
-
-from labelproof.cli.corrupt import corrupt
-from labelproof.cli.demo import demo
-from labelproof.cli.fit import fit
-from labelproof.cli.methods import methods
-from labelproof.cli.plan import plan
-from labelproof.cli.report import report
-from labelproof.cli.review import review
 from labelproof.errors import BadInput, RunFailed
-
-app = typer.Typer(
-    name="labelproof",
-    help="Train a classifier on labels that are partly wrong, and find out which ones are.",
-    epilog="Start with: labelproof demo. Then, on your data: labelproof fit DATA.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
-for command in (demo, fit, report, review, plan, methods, corrupt):
-    app.command()(command)
 
 
 def main() -> None:
     """Run the command line: exit 0 on success, 2 on bad usage or input, 1 on a failed run."""
     try:
+        from labelproof.cli.app import app  # here, so that Ctrl-C during a slow import is quiet
+
         app(prog_name="labelproof")
+    except KeyboardInterrupt:
+        sys.exit(130)
     except BadInput as error:
         _stop(str(error), 2)
     except RunFailed as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,6 +17,7 @@ from labelproof.errors import BadInput
 from labelproof.fit import fit
 from labelproof.recipes import own_data
 from labelproof.sources import load
+from labelproof.task import Examples
 
 NOISE = "symmetric:0.4"
 EPOCHS = 20  # enough for 1,437 pictures of 8 x 8 pixels
@@ -33,29 +35,37 @@ def demo(
     if out.is_file():
         raise BadInput(f"{out} is a file; name a folder for the demo with --out.")
     console.print(
-        "scikit-learn's digits; 40% of the training labels are redrawn, so 36% are wrong "
-        "(neither method is told which).\n"
+        "scikit-learn's digits; 40% of the training labels are redrawn at random, some of them to "
+        "the same label again. Neither method is told which.\n"
     )
     examples = load("digits")
-    for name in ("ce", "dpc"):
-        fit(
-            examples,
-            replace(own_data(name, examples.kind), epochs=EPOCHS),  # type: ignore[type-var]
-            name=name,
-            noise=NOISE,
-            seed=seed,
-            out=out / name,
-            resume=(out / name / "run.json").exists(),
-            reporter=reporter_for(Console(stderr=True)),
-            reading={"data": "digits", "test": None, "options": {}},
-            command=("labelproof", "demo"),
-        )
+    try:
+        for name in ("ce", "dpc"):
+            _train(examples, name, out / name, seed)
+    except KeyboardInterrupt:
+        console.print("\nStopped; the same command goes on from the last whole epoch.")
+        sys.exit(130)
     summaries = {name: _summary(out / name) for name in ("ce", "dpc")}
     console.print(_table(summaries))
     console.print(_reading(summaries["dpc"]))
     console.print(f"\nThe report, for a browser: {out / 'dpc' / 'report.html'}")
     console.print(f"Every label, the most suspicious first: {out / 'dpc' / 'labels.csv'}")
     console.print("Now your own data: labelproof fit DATA", soft_wrap=True)
+
+
+def _train(examples: Examples, name: str, folder: Path, seed: int) -> None:
+    fit(
+        examples,
+        replace(own_data(name, examples.kind), epochs=EPOCHS),  # type: ignore[type-var]
+        name=name,
+        noise=NOISE,
+        seed=seed,
+        out=folder,
+        resume=(folder / "run.json").exists(),
+        reporter=reporter_for(Console(stderr=True)),
+        reading={"data": "digits", "test": None, "options": {}},
+        command=("labelproof", "demo"),
+    )
 
 
 def _summary(folder: Path) -> dict[str, Any]:
@@ -69,11 +79,13 @@ def _table(summaries: dict[str, dict[str, Any]]) -> Table:
     for heading in ("", "ordinary training", "DPC"):
         table.add_column(heading, justify="left" if not heading else "right")
     both = [summaries["ce"], summaries["dpc"]]
+    found = [s["suspect_detection"] for s in both]
     rows = {
+        "labels that are wrong": [f"{s['noise_rate_true']:.1%}" for s in both],
         "test accuracy": [f"{s['accuracy']['last']:.1%}" for s in both],
         "labels called wrong": [str(s["suspects"]) for s in both],
-        "  of these, really wrong": [f"{s['suspect_detection']['precision']:.0%}" for s in both],
-        "  wrong labels found": [f"{s['suspect_detection']['recall']:.0%}" for s in both],
+        "  of these, really wrong": [f"{d['precision'] or 0:.1%}" for d in found],
+        "  wrong labels found": [f"{d['recall'] or 0:.1%}" for d in found],
         "calibration error (ECE)": [f"{s['ece']:.3f}" for s in both],
         "seconds": [f"{s['seconds']:.0f}" for s in both],
     }
@@ -84,7 +96,8 @@ def _table(summaries: dict[str, dict[str, Any]]) -> Table:
 
 def _reading(summary: dict[str, Any]) -> str:
     found = summary["suspect_detection"]
+    right, caught = found["precision"] or 0, found["recall"] or 0
     return (
-        f"\nDPC named {summary['suspects']} labels as wrong; {found['precision']:.0%} of them are, "
-        f"and {found['recall']:.0%} of all wrong labels are among them."
+        f"\nDPC named {summary['suspects']} labels as wrong; {right:.1%} of them are, "
+        f"and {caught:.1%} of all wrong labels are among them."
     )

@@ -18,7 +18,7 @@ from labelproof.cli.reading import read
 from labelproof.engine.log import reporter_for
 from labelproof.engine.track import Tensorboard
 from labelproof.fit import fit as train
-from labelproof.recipes import chosen_method
+from labelproof.recipes import check_names, chosen_method
 from labelproof.settings import split_settings
 from labelproof.sources import SourceOptions
 
@@ -90,9 +90,7 @@ def fit(
         text_model=text_model,
     )
     changes = split_settings(set_ or []) | ({"epochs": str(epochs)} if epochs is not None else {})
-    chosen_method(
-        method, "images", changes, recipe
-    )  # an unknown name is said before any file is read
+    check_names(method, changes, recipe)
     examples, tests = read(data, test, reading, flip)
     record = chosen_method(method, examples.kind, changes, recipe)
     folder = out or runfolder.free_name(Path("runs") / f"{Path(data).stem}-{method}")
@@ -136,14 +134,10 @@ def in_words(folder: Path) -> str:
     record = runfolder.read_record(folder)
     size, suspects = record["task"]["size"], summary["suspects"]
     lines = [
+        *summary["doubts"],
         f"{suspects} of {size} labels look wrong ({suspects / size:.1%}); "
-        f"estimated share of wrong labels {summary['noise_rate_estimate']:.1%}."
+        f"estimated share of wrong labels {summary['noise_rate_estimate']:.1%}.",
     ]
-    if suspects > size / 2:
-        lines.append(
-            "That is more than half: the model may have learnt too little to judge labels. "
-            "Train longer (--epochs) or look at the report's curves before you act on it."
-        )
     lines += _measured(summary)
     lines.append(f"The report, for a browser: {folder / 'report.html'}")
     lines.append(f"Every label, the most suspicious first: {folder / 'labels.csv'}")
@@ -160,10 +154,10 @@ def _measured(summary: dict[str, Any]) -> list[str]:
             f"calibration error {summary['ece']:.3f}."
         )
     found = summary["suspect_detection"]
-    if found and summary["error_auroc"] is not None:
+    if found and found["precision"] is not None and summary["error_auroc"] is not None:
         lines.append(
-            f"Against the true labels: {found['precision'] or 0:.0%} of the suspects are wrong, "
-            f"{found['recall'] or 0:.0%} of the wrong labels are among them, "
+            f"Against the true labels: {found['precision']:.1%} of the suspects are wrong, "
+            f"{found['recall'] or 0:.1%} of the wrong labels are among them, "
             f"AUROC {summary['error_auroc']:.3f}."
         )
     return lines

@@ -15,7 +15,7 @@ from labelproof.cli.reading import read
 from labelproof.engine.run import pick_device
 from labelproof.estimate import Estimate, estimate
 from labelproof.fit import make_trunk
-from labelproof.recipes import chosen_method
+from labelproof.recipes import check_names, chosen_method
 from labelproof.settings import settings_of, split_settings
 from labelproof.sources import SourceOptions, find_duplicates
 from labelproof.task import Examples, Task
@@ -74,7 +74,7 @@ def plan(
         text_model=text_model,
     )
     changes = split_settings(set_ or []) | ({"epochs": str(epochs)} if epochs is not None else {})
-    chosen_method(method, "images", changes, recipe)
+    check_names(method, changes, recipe)
     examples, _ = read(data, None, reading, flip)
     record = chosen_method(method, examples.kind, changes, recipe)
     task = prepare(examples, noise=noise, seed=seed).task
@@ -132,10 +132,12 @@ def _duplicate_lines(examples: Examples) -> list[str]:
 
 def _time_lines(measured: Estimate) -> list[str]:
     lines = [
-        f"Memory:  {measured.data_bytes / 1e6:.0f} MB of data, "
-        f"{measured.parameters * 12 / 1e6:.0f} MB of weights, gradients and momentum"
+        f"Memory:  {measured.data_bytes / 1e6:.1f} MB of data, "
+        f"{measured.parameters * 12 / 1e6:.1f} MB of weights, gradients and momentum"
     ]
     for name, (epochs, seconds) in measured.phases.items():
         lines.append(f"Time:    {name}, {epochs} epochs of about {seconds:.1f} s")
-    lines.append(f"         about {measured.seconds / 60:.1f} minutes in all (measured on a part)")
+    minutes = measured.seconds / 60
+    whole = f"{minutes:.1f} minutes" if minutes >= 1 else f"{measured.seconds:.0f} seconds"
+    lines.append(f"         about {whole} in all (measured on a part)")
     return lines

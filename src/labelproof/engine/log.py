@@ -17,6 +17,9 @@ class Reporter(Protocol):
     def start(self, name: str, epochs: int, done: int) -> None:
         """A run begins, with `done` of its epochs already behind it."""
 
+    def begin(self, phase: str) -> None:
+        """An epoch of this phase begins."""
+
     def step(self) -> None:
         """One optimiser step was made."""
 
@@ -31,6 +34,9 @@ class Silent:
     """Says nothing."""
 
     def start(self, name: str, epochs: int, done: int) -> None:
+        """Nothing."""
+
+    def begin(self, phase: str) -> None:
         """Nothing."""
 
     def step(self) -> None:
@@ -78,6 +84,7 @@ class Live(Silent):
             console=console,
         )
         self._steps = self._per_epoch = 0
+        self._phase = ""
 
     def start(self, name: str, epochs: int, done: int) -> None:
         """Show the bar."""
@@ -86,6 +93,12 @@ class Live(Silent):
         self._task = self._bar.add_task(
             name, total=epochs, completed=done, epoch=done, epochs=epochs, detail=""
         )
+
+    def begin(self, phase: str) -> None:
+        """Name the phase; another one has another number of steps."""
+        if phase != self._phase:
+            self._phase, self._per_epoch = phase, 0
+        self._bar.update(self._task, description=f"{self._name} [{phase}]")
 
     def step(self) -> None:
         """Count steps, so that the bar moves inside long epochs."""

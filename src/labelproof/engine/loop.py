@@ -84,6 +84,7 @@ def train(
         reporter.start(name, sum(p.epochs for p in method.plan()), len(history))
         try:
             for epoch, phase, first, last in _epochs(method, len(history)):
+                reporter.begin(phase.name)
                 logs = _one_epoch(epoch, phase, first, last, state, run)
                 logs |= evaluate(method, state, task, audit, device)
                 line = {"epoch": epoch + 1, "phase": phase.name, **logs}

@@ -148,7 +148,10 @@ def pick_device(name: str) -> torch.device:
         return torch.device(usable[0])
     if name.split(":")[0] not in usable:
         raise BadInput(f"there is no device {name!r} here; use auto or {' or '.join(usable)}.")
-    return torch.device(name)
+    try:
+        return torch.empty(0, device=name).device
+    except RuntimeError as error:
+        raise BadInput(f"there is no device {name!r} here; use auto.") from error
 
 
 def precision_for(device: torch.device) -> torch.dtype | None:

@@ -28,6 +28,10 @@ class Tensorboard:
         self._writer = self._make(str(self._folder), purge_step=done + 1)
         self._inner.start(name, epochs, done)
 
+    def begin(self, phase: str) -> None:
+        """Pass on."""
+        self._inner.begin(phase)
+
     def step(self) -> None:
         """Pass on."""
         self._inner.step()

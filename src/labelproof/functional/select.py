@@ -131,18 +131,19 @@ def mirrored_gaussians(margins: Tensor, steps: int = 100) -> Tensor:
         steps: of expectation and maximisation.
     """
     m = _finite(margins)
+    m = m / m.abs().max().clamp_min(1e-300)  # the scale does not matter
     second = m.square().mean()
     wrong = (m < 0).to(m.dtype)  # start: wrong where the network disagrees
-    before = torch.tensor(-1.0, dtype=m.dtype)
+    logit = before = torch.full_like(m, torch.inf)
     for _ in range(steps):
-        share = wrong.mean().clamp(1e-6, 0.5)
-        if (share - before).abs() < 1e-7:
-            break
-        before = share
+        share = wrong.mean().clamp(1e-6, 1 - 1e-6)
         mean = ((1 - 2 * wrong) * m).mean().clamp_min(0)  # a right label is the likelier one
         spread = (second - mean.square()).clamp_min(1e-6 * second.clamp_min(1e-12))
         logit = 2 * mean * m / spread + torch.log((1 - share) / share)
         wrong = torch.sigmoid(-logit)
+        if (wrong - before).abs().max() < 1e-6:
+            break
+        before = wrong
     return torch.sigmoid(logit).to(at_least_single(margins))
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import repeat
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -26,7 +26,7 @@ from labelproof.engine.method import Logs, Phase
 from labelproof.engine.run import Run
 from labelproof.errors import BadInput
 from labelproof.nets.heads import linear, mlp
-from labelproof.settings import Count, Natural, NonNegative, Positive, Share, check
+from labelproof.settings import Count, Natural, NonNegative, Positive, Range, Share, check
 
 ASYMMETRIC = {"confidence_penalty": 1.0}
 CIFAR_100 = {"warmup": 30}
@@ -119,7 +119,7 @@ class DPC:
     criterion: Literal["margin", "loss"] = "margin"  # "loss" is the ablation without large margin
     selector: Literal["gmm", "normalised", "auto", "mirror"] = "gmm"
     max_kurtosis: float = 1.2  # "auto": Gaussians up to this excess kurtosis
-    threshold: Share = 0.5  # τ
+    threshold: Annotated[float, Range(0.5, 1)] = 0.5  # τ; from 0.5 on, a kept label stays
     temperature: Positive = 0.5  # T
     alpha: Positive = 4.0  # Beta(α, α) of the mixing weight
     sup_on: Literal["mixed", "unmixed"] = "mixed"  # released code | the paper's formula
@@ -136,7 +136,9 @@ class DPC:
         if self.rows == "labelled" and self.lambda_u > 0:
             raise BadInput("DPC: rows='labelled' leaves no rows for L_uns; set lambda_u=0 with it.")
         if self.selector == "mirror" and self.criterion == "loss":
-            raise BadInput("DPC: selector='mirror' needs margins; set criterion='margin' with it.")
+            raise BadInput(
+                "DPC: selector='mirror' needs margins; set selector='gmm' with criterion='loss'."
+            )
         if self.warmup >= self.epochs:
             raise BadInput(
                 f"DPC: warmup must be smaller than epochs, not {self.warmup} of {self.epochs}."
