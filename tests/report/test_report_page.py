@@ -17,7 +17,7 @@ from made_runs import CLASSES, made_run, picture_folder, table, trained
 from PIL import Image
 from typer.testing import CliRunner
 
-from labelproof.cli import app
+from labelproof.cli.app import app
 from labelproof.errors import BadInput
 from labelproof.report import write
 from labelproof.sources import SourceOptions, load
@@ -110,7 +110,7 @@ def test_the_policy_of_the_page_forbids_the_network(pictured: Path) -> None:
 
 def test_equal_inputs_with_different_labels_and_unreadable_files_are_listed(pictured: Path) -> None:
     text = Page((pictured / "report.html").read_text(encoding="utf-8")).text()
-    assert "1 inputs repeat an earlier one" in text
+    assert "1 input equal to an earlier one" in text
     assert "blue/3.png: labelled blue" in " ".join(text.split())
     assert "red/twin.png: labelled red" in " ".join(text.split())
     assert "red/broken.png" in text
@@ -284,4 +284,7 @@ def test_a_damaged_run_folder_is_refused_in_a_sentence(damage: str, tmp_path: Pa
 
 def test_the_report_tells_what_was_reviewed(tmp_path: Path) -> None:
     run = made_run(tmp_path / "run", reviewed={"run": "runs/x", "count": 17})
-    assert "17 labels had been confirmed or corrected by a person" in page_of(run).text()
+    assert (
+        "17 labels had been confirmed or corrected by a person and held fixed"
+        in page_of(run).text()
+    )

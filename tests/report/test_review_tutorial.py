@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from labelproof.cli import app
+from labelproof.cli.app import app
 
 PAGE = Path(__file__).parents[2] / "docs" / "tutorials" / "cleaning-with-review.md"
 

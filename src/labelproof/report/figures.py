@@ -133,9 +133,9 @@ def confusion(flow: Codes, classes: Sequence[str]) -> tuple[Markup, bool]:
     chosen = np.sort(busiest)
     part = flow[np.ix_(chosen, chosen)]
     names = [_short(classes[c]) for c in chosen]
-    left = 24 + 6.2 * max(map(len, names))
+    left = 24 + 6.8 * max(map(len, names))
     cell = (396 - left) / len(names)
-    top = (22 + 6.2 * max(map(len, names))) if max(map(len, names)) > 2 else 32
+    top = (22 + 6.8 * max(map(len, names))) if max(map(len, names)) > 2 else 32
     parts = [
         svg.words(left + cell * len(names) / 2, 10, "suggested", "name"),
         svg.words(9, top + cell * len(names) / 2, "given", "name", turn=-90),
@@ -170,4 +170,5 @@ def _cell(x: float, y: float, size: float, count: int, most: int, same: bool) ->
 
 
 def _short(name: str, most: int = 14) -> str:
-    return name if len(name) <= most else name[: most - 1] + "…"
+    """A long name without its middle: ends often tell classes apart."""
+    return name if len(name) <= most else f"{name[: most // 2]}…{name[1 - most + most // 2 :]}"

@@ -14,13 +14,14 @@ import numpy as np
 
 from labelproof.report import figures, words
 from labelproof.report.facts import Facts, flow, health
-from labelproof.report.shown import Picture, Shown
+from labelproof.report.shown import Picture, Shown, shorten
 
 GALLERY = 48  # suspects with their picture
 PAIRS = 15
 EDGE = 160  # of pictures in the gallery
 MOST_GROUPS = 20  # of duplicates
 MOST_FILES = 50
+MOST_LETTERS = 600  # of a text in the gallery
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +96,7 @@ def environment() -> jinja2.Environment:
     )
     env.filters["percent"] = percent
     env.filters["chance"] = chance
+    env.filters["many"] = words.many
     env.filters["count"] = lambda value: f"{value:,}"
     return env
 
@@ -122,6 +124,7 @@ def gallery(facts: Facts, shown: Shown) -> Iterator[Suspect]:
 
 def _suspect(facts: Facts, shown: Shown, row: int) -> Suspect:
     rows, index = facts.rows, int(facts.rows.index[row])
+    text = shown.text(index)
     return Suspect(
         index=index,
         id=rows.ids[row],
@@ -130,7 +133,7 @@ def _suspect(facts: Facts, shown: Shown, row: int) -> Suspect:
         p_clean=float(rows.p_clean[row]),
         p_suggested=float(rows.p_suggested[row]),
         picture=shown.picture(index, EDGE),
-        text=shown.text(index),
+        text=shorten(text, MOST_LETTERS) if text else None,
     )
 
 

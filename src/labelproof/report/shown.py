@@ -22,7 +22,7 @@ from labelproof.sources.pixels import Unreadable, decode, measure
 from labelproof.task import Examples
 
 PIXEL_ART = 64  # pictures up to this edge are kept without loss and shown with sharp pixels
-LONGEST = 600  # letters of a text
+LONGEST = 5000  # letters of a text
 NUMBERS = 6  # of a vector
 
 

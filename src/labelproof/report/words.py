@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,16 +31,13 @@ def data_name(facts: Facts) -> str:
 def done(facts: Facts) -> list[str]:
     """What was trained on what, in sentences."""
     record, task = facts.record, facts.record["task"]
-    shape = " × ".join(str(edge) for edge in task["shape"][:2])
-    what = f"images of {shape} pixels" if task["kind"] == "images" else "vectors"
-    if task["kind"] == "vectors":
-        what = f"examples with {task['shape'][0]} numbers each"
     minutes = facts.summary.get("seconds", 0) / 60
-    took = f"{minutes:.0f} minutes" if minutes >= 2 else f"{facts.summary.get('seconds', 0):.0f} s"
+    took = f"{minutes:.0f} minutes" if minutes >= 2 else f"{max(1, 60 * minutes):.0f} s"
     lines = [
         f"The method {record['method']} trained the network {record['net']} for "
-        f"{len(facts.history)} epochs on {facts.size:,} {what} in {len(facts.classes)} classes "
-        f"({data_name(facts)}); this took {took} on {record['device']}."
+        f"{many(len(facts.history), 'epoch')} on {facts.size:,} {_kind(record)} in "
+        f"{many(len(task['classes']), 'class', 'classes')} ({data_name(facts)}); "
+        f"this took {took} on {record['device']}."
     ]
     if record.get("noise"):
         noise = record["noise"]
@@ -49,10 +47,27 @@ def done(facts: Facts) -> list[str]:
         )
     if record.get("reviewed"):
         lines.append(
-            f"{record['reviewed']['count']:,} labels had been confirmed or corrected by a person "
-            "and were held fixed."
+            f"{many(record['reviewed']['count'], 'label')} had been confirmed or corrected by a "
+            "person and held fixed."
         )
     return lines
+
+
+def _kind(record: Mapping[str, Any]) -> str:
+    """What the examples are."""
+    task, data = record["task"], record.get("data") or {}
+    if task["kind"] == "images":
+        return f"images of {task['shape'][1]} × {task['shape'][0]} pixels"
+    if "text" in (data.get("columns") or {}):
+        return "texts"
+    if data.get("source") in ("csv", "parquet"):
+        return "rows of a table"
+    return f"vectors of {many(task['shape'][0], 'number')}"
+
+
+def many(count: int, one: str, more: str | None = None) -> str:
+    """A number with its noun."""
+    return f"{count:,} {one if count == 1 else more or one + 's'}"
 
 
 def found(facts: Facts) -> list[str]:
@@ -107,14 +122,14 @@ def next_steps(facts: Facts, classes: list[ClassHealth]) -> list[Step]:
     steps = []
     if facts.unreadable:
         steps.append(
-            Step(text=f"Repair the {len(facts.unreadable):,} unreadable files listed below.")
+            Step(text=f"Repair what could not be read: {many(len(facts.unreadable), 'file')}.")
         )
     conflicts = (facts.measured.get("duplicates") or {}).get("conflicting", 0)
     if conflicts:
         steps.append(
             Step(
-                text=f"Settle the {conflicts:,} groups of equal inputs with different labels: at "
-                "most one label of each can be right."
+                text=f"Settle equal inputs with different labels ({many(conflicts, 'group')}): at "
+                "most one label of a group can be right."
             )
         )
     bad = [part.name for part in classes if part.given and part.suspects > BAD_CLASS * part.given]
@@ -140,11 +155,10 @@ def next_steps(facts: Facts, classes: list[ClassHealth]) -> list[Step]:
 def _review(facts: Facts, run: str, suspects: int) -> list[Step]:
     reading = facts.record.get("reading") or {}
     data = shlex.quote(str(reading.get("data") or "DATA"))
-    noun = "suspect" if suspects == 1 else "suspects"
     return [
         Step(
-            text=f"Review the {suspects:,} {noun}, the worst first: keep, accept the suggestion, "
-            "or choose another class.",
+            text=f"Review the {many(suspects, 'suspect')}, worst first: keep, accept the "
+            "suggestion, or choose another class.",
             command=f"labelproof review {run}",
         ),
         Step(
