@@ -192,6 +192,13 @@ def test_bad_arrays_are_refused(labelproof, tmp_path, arrays, says):
     assert [p.name for p in tmp_path.iterdir()] == ["bad.npz"]
 
 
+def test_rubbish_called_npz_is_said_to_be_unreadable(labelproof, tmp_path):
+    (tmp_path / "x.npz").write_bytes(b"not a zip")
+    code, _, err = labelproof("fit", "x.npz")
+    assert code == 2
+    assert "no zip archive" in err
+
+
 def test_a_set_smaller_than_a_batch_trains(labelproof, tmp_path):
     x = np.random.default_rng(0).random((5, 3), dtype="float32")
     np.savez(tmp_path / "few.npz", x=x, y=np.array([0, 1, 0, 1, 2]))

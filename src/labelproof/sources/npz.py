@@ -45,6 +45,8 @@ def load_npz(path: Path, options: SourceOptions, like: Examples | None = None) -
 
 def read_arrays(path: Path, wanted: set[str | None]) -> tuple[Arrays, dict[str, str]]:
     """The wanted arrays of an .npz, and a description of every array in it."""
+    if path.is_file() and not zipfile.is_zipfile(path):
+        raise _damaged(path, "it is no zip archive")
     try:
         with np.load(path, allow_pickle=False) as file:
             if not isinstance(file, np.lib.npyio.NpzFile):
@@ -74,7 +76,7 @@ def read_arrays(path: Path, wanted: set[str | None]) -> tuple[Arrays, dict[str, 
         raise _damaged(path, error) from None
 
 
-def _damaged(path: Path, error: Exception) -> BadInput:
+def _damaged(path: Path, error: Exception | str) -> BadInput:
     return BadInput(
         f"expected a readable .npz archive, but {path.name} could not be read ({error}); "
         "write it again with numpy.savez"
