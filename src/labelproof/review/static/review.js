@@ -163,7 +163,7 @@ function card(row) {
   item.dataset.index = row.index;
   if (row.decision) item.dataset.state = row.decision.kind;
   const buttons = element("div", "row");
-  for (const [act, sign, name] of [["keep", "K", "Keep"], ["accept", "A", "Accept"], ["choose", "C", "Choose another class"], ["skip", "S", "Skip"]]) {
+  for (const [act, sign, name] of [["keep", "Keep", "Keep"], ["accept", "Accept", "Accept"], ["choose", "Other…", "Choose another class"], ["skip", "Skip", "Skip"]]) {
     const button = element("button", act === "accept" ? "main" : "", sign);
     button.type = "button";
     button.dataset.act = act;
