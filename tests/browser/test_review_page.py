@@ -194,12 +194,12 @@ def test_everything_that_can_be_pressed_has_a_name(page: Page, shared: Server) -
 def test_a_hundred_thousand_suspects_stay_a_small_page(
     page: Page, serve: Serve, tmp_path: Path
 ) -> None:
-    run = made_run(tmp_path / "large", size=200_000)
+    run = made_run(tmp_path / "large", size=100_000)
+    lines = (run / "labels.csv").read_text().splitlines()
+    (run / "labels.csv").write_text("\n".join([lines[0], *(f"{x[:-1]}1" for x in lines[1:])]))
     page.open(serve(run).address)
     page.until(lambda: page.js("document.querySelector('#card-title') !== null"))
-    total = len(suspects(run))
-    assert total > 90_000
-    page.until_count(f"0 of {total:,} decided")
+    page.until_count("0 of 100,000 decided")
     page.press("a")
     page.until_count("1 of")
     page.press("g")
