@@ -132,7 +132,7 @@ def test_every_answer_forbids_foreign_content_and_framing(client: TestClient, pa
 
 
 def test_the_page_asks_for_nothing_from_elsewhere(client: TestClient) -> None:
-    for path in ("/", "/review.js", "/review.css"):
+    for path in ("/", "/show.js", "/review.js", "/review.css"):
         text = client.get(f"/{TOKEN}{path}").text
         assert "http://" not in text.replace("http://www.w3.org", "")
         assert "https://" not in text

@@ -97,6 +97,7 @@ def make_app(desk: Desk, *, token: str, port: int) -> Starlette:
     return Starlette(
         routes=[
             route("/", _file("index.html")),
+            route("/show.js", _file("show.js")),
             route("/review.js", _file("review.js")),
             route("/review.css", _file("review.css")),
             route("/icon.svg", _file("icon.svg")),

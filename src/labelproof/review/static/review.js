@@ -1,7 +1,6 @@
 "use strict";
 // The review page. State lives on the server; this keeps the labels in view and what is typed.
 
-const $ = (id) => document.getElementById(id);
 const PAGE = 48; // labels in the grid
 const AHEAD = 20; // labels fetched at once, one by one
 const state = { run: null, view: "one", queue: [], at: 0, ended: false, page: [], target: null };
@@ -49,56 +48,7 @@ function complain(text) {
 
 function say(text) { $("said").textContent = text; }
 
-// --- showing one label
-
-function element(kind, style, text) {
-  const made = document.createElement(kind);
-  if (style) made.className = style;
-  if (text !== undefined) made.textContent = text;
-  return made;
-}
-
-const percent = (value) => value > 0.995 ? ">99%" : value < 0.005 ? "<1%" : `${Math.round(100 * value)}%`;
-
-function picture(row, edge) {
-  const image = element("img");
-  image.alt = `${row.id}, labelled ${row.given}`;
-  image.decoding = "async";
-  image.addEventListener("load", () => {
-    if (Math.max(image.naturalWidth, image.naturalHeight) <= 64) image.classList.add("coarse");
-  });
-  image.addEventListener("error", () => image.replaceWith(element("p", "missing quiet", "The picture cannot be shown.")));
-  image.src = `picture/${row.index}/${edge}`;
-  return image;
-}
-
-function content(row, edge) {
-  const parts = [];
-  if (state.run.kind === "images" && !state.run.note) parts.push(picture(row, edge));
-  if (row.text) parts.push(element("p", "words", row.text));
-  return parts;
-}
-
-function verdict(row) {
-  const line = element("p", "change");
-  line.append(element("span", "hidden-text", "given "), element("span", "given", row.given));
-  if (row.suggested !== row.given) {
-    const arrow = element("span", "", " → ");
-    arrow.setAttribute("aria-hidden", "true");
-    line.append(arrow, element("span", "hidden-text", ", suggested "), element("span", "suggested", row.suggested));
-  }
-  return line;
-}
-
-function standing(row) {
-  if (!row.decision) return "";
-  if (row.decision.kind === "skip") return "skipped";
-  return row.decision.kind === "keep" ? `kept ${row.decision.label}` : `changed to ${row.decision.label}`;
-}
-
-function details(row) {
-  return element("p", "sure", `${percent(row.p_suggested)} sure of the suggestion; given label right: ${percent(row.p_clean)}`);
-}
+// --- one by one
 
 function showOne() {
   const row = state.queue[state.at];
@@ -107,7 +57,7 @@ function showOne() {
   if (!row) return;
   const title = verdict(row);
   title.id = "card-title";
-  $("card").replaceChildren(...content(row, 480), title, details(row), element("p", "id", row.id), element("p", "state", standing(row)));
+  $("card").replaceChildren(...content(state.run, row, 480), title, details(row), element("p", "id", row.id), element("p", "state", standing(row)));
   $("keep-name").textContent = row.given;
   $("accept-name").textContent = row.suggested;
   document.querySelector('#actions [data-act="accept"]').disabled = row.suggested === row.given;
@@ -149,32 +99,12 @@ async function showPage(where) {
   if (!found.rows.length && where.before !== undefined) return;
   state.page = found.rows;
   $("grid-count").textContent = `${found.total.toLocaleString("en")} labels`;
-  $("cards").replaceChildren(...state.page.map(card));
+  $("cards").replaceChildren(...state.page.map((row) => card(state.run, row)));
   $("cards").classList.toggle("texts", state.run.kind !== "images");
   $("done").hidden = state.page.length > 0 || state.view !== "grid";
   $("grid").hidden = state.view !== "grid" || !state.page.length;
   const first = $("cards").firstElementChild;
   if (first) first.tabIndex = 0;
-}
-
-function card(row) {
-  const item = element("li");
-  item.tabIndex = -1;
-  item.dataset.index = row.index;
-  if (row.decision) item.dataset.state = row.decision.kind;
-  const buttons = element("div", "row");
-  for (const [act, sign, name] of [["keep", "Keep", "Keep"], ["accept", "Accept", "Accept"], ["choose", "Other…", "Choose another class"], ["skip", "Skip", "Skip"]]) {
-    const button = element("button", act === "accept" ? "main" : "", sign);
-    button.type = "button";
-    button.dataset.act = act;
-    button.disabled = act === "accept" && row.suggested === row.given;
-    button.title = name;
-    button.setAttribute("aria-label", `${name}: ${row.id}`);
-    buttons.append(button);
-  }
-  item.append(...content(row, 160), verdict(row), element("p", "sure", percent(row.p_suggested) + " sure"),
-    element("p", "id", row.id), element("p", "state", standing(row)), buttons);
-  return item;
 }
 
 function focusCard(item) {
@@ -212,7 +142,7 @@ function take(answer) {
     const row = fresh.get(Number(item.dataset.index));
     if (!row) continue;
     const focused = item.contains(document.activeElement);
-    const made = card(row);
+    const made = card(state.run, row);
     made.tabIndex = item.tabIndex;
     item.replaceWith(made);
     if (focused) focusCard(made);

@@ -1,0 +1,73 @@
+"use strict";
+// How the review page draws a label: its picture or text, the verdict, a card of the grid.
+
+const $ = (id) => document.getElementById(id);
+
+function element(kind, style, text) {
+  const made = document.createElement(kind);
+  if (style) made.className = style;
+  if (text !== undefined) made.textContent = text;
+  return made;
+}
+
+const percent = (value) => value > 0.995 ? ">99%" : value < 0.005 ? "<1%" : `${Math.round(100 * value)}%`;
+
+function picture(row, edge) {
+  const image = element("img");
+  image.alt = `${row.id}, labelled ${row.given}`;
+  image.decoding = "async";
+  image.addEventListener("load", () => {
+    if (Math.max(image.naturalWidth, image.naturalHeight) <= 64) image.classList.add("coarse");
+  });
+  image.addEventListener("error", () => image.replaceWith(element("p", "missing quiet", "The picture cannot be shown.")));
+  image.src = `picture/${row.index}/${edge}`;
+  return image;
+}
+
+function content(run, row, edge) {
+  const parts = [];
+  if (run.kind === "images" && !run.note) parts.push(picture(row, edge));
+  if (row.text) parts.push(element("p", "words", row.text));
+  return parts;
+}
+
+function verdict(row) {
+  const line = element("p", "change");
+  line.append(element("span", "hidden-text", "given "), element("span", "given", row.given));
+  if (row.suggested !== row.given) {
+    const arrow = element("span", "", " → ");
+    arrow.setAttribute("aria-hidden", "true");
+    line.append(arrow, element("span", "hidden-text", ", suggested "), element("span", "suggested", row.suggested));
+  }
+  return line;
+}
+
+function standing(row) {
+  if (!row.decision) return "";
+  if (row.decision.kind === "skip") return "skipped";
+  return row.decision.kind === "keep" ? `kept ${row.decision.label}` : `changed to ${row.decision.label}`;
+}
+
+function details(row) {
+  return element("p", "sure", `${percent(row.p_suggested)} sure of the suggestion; given label right: ${percent(row.p_clean)}`);
+}
+
+function card(run, row) {
+  const item = element("li");
+  item.tabIndex = -1;
+  item.dataset.index = row.index;
+  if (row.decision) item.dataset.state = row.decision.kind;
+  const buttons = element("div", "row");
+  for (const [act, sign, name] of [["keep", "Keep", "Keep"], ["accept", "Accept", "Accept"], ["choose", "Other…", "Choose another class"], ["skip", "Skip", "Skip"]]) {
+    const button = element("button", act === "accept" ? "main" : "", sign);
+    button.type = "button";
+    button.dataset.act = act;
+    button.disabled = act === "accept" && row.suggested === row.given;
+    button.title = name;
+    button.setAttribute("aria-label", `${name}: ${row.id}`);
+    buttons.append(button);
+  }
+  item.append(...content(run, row, 160), verdict(row), element("p", "sure", percent(row.p_suggested) + " sure"),
+    element("p", "id", row.id), element("p", "state", standing(row)), buttons);
+  return item;
+}
