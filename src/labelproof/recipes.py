@@ -55,14 +55,13 @@ def chosen_method(
 ) -> Method:
     """The method called `name` for this kind of data or this recipe, with the user's changes.
 
-    A changed number of epochs alone shortens or lengthens the warm-up with it.
+    Where the user shortens the epochs alone, the warm-up takes at most half of them.
     """
     start = published(name, recipe) if recipe else own_data(name, kind)
     warmup = settings_of(start).get("warmup")
     epochs = changes.get("epochs", "")
     if warmup and epochs.isdecimal() and "warmup" not in changes:
-        scaled = max(1, round(warmup * int(epochs) / start.epochs))
-        changes = {**changes, "warmup": str(max(0, min(scaled, int(epochs) - 1)))}
+        changes = {**changes, "warmup": str(min(warmup, int(epochs) // 2))}
     return override(start, changes)
 
 

@@ -40,10 +40,11 @@ def test_dpc_as_published(experiment, lambda_u, warmup):
     assert method.consistency == 0
 
 
-def test_epochs_alone_keep_the_warm_up_in_step():
-    assert chosen_method("dpc", "images", {"epochs": "12"}).warmup == 1
-    assert chosen_method("dpc", "images", {"epochs": "120"}).warmup == 10
-    assert chosen_method("dpc", "images", {"epochs": "12", "warmup": "3"}).warmup == 3
+def test_a_warm_up_takes_at_most_half_of_fewer_epochs():
+    assert chosen_method("dpc", "images", {"epochs": "120"}).warmup == 5
+    assert chosen_method("dpc", "images", {"epochs": "6"}).warmup == 3
+    assert chosen_method("dpc", "images", {"epochs": "1"}).warmup == 0
+    assert chosen_method("dpc", "images", {"epochs": "6", "warmup": "1"}).warmup == 1
 
 
 def test_an_unknown_recipe_names_the_nearest():
