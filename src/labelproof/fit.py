@@ -97,8 +97,8 @@ def fit(
         name=name,
     )
     if out:
-        runfolder.finish(out, result, prepared.audit, data)
-        report.finish(out, result, prepared.audit, data)
+        judged = runfolder.finish(out, result, prepared.audit, data)
+        report.finish(out, judged, prepared.audit, data)
     return result
 
 

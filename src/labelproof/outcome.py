@@ -46,8 +46,8 @@ class LabelTable:
         return torch.from_numpy(order)
 
 
-def label_table(result: Result) -> LabelTable:
-    """What the trained model says of every given label."""
+def label_table(result: Result, threshold: float = 0.5) -> LabelTable:
+    """What the trained model says of every given label; suspects lie below the threshold."""
     probs, given = result.probabilities, result.task.y
     p_suggested, suggested = probs.max(1)
     return LabelTable(
@@ -56,7 +56,7 @@ def label_table(result: Result) -> LabelTable:
         p_clean=result.clean,
         p_suggested=p_suggested,
         margin=fn.label_margin(probs.clamp_min(1e-12).log(), given),
-        suspect=(result.clean < 0.5) & (suggested != given),
+        suspect=(result.clean < threshold) & (suggested != given),
     )
 
 

@@ -21,12 +21,15 @@ import torch
 from safetensors.torch import save_file
 
 import labelproof
+from labelproof.calibrate import calibrate, calibrated
+from labelproof.calibrate.suspects import found, suspect_table
 from labelproof.engine import checkpoint
 from labelproof.engine.loop import Result
 from labelproof.engine.method import Method
 from labelproof.errors import BadInput
 from labelproof.files import PARTIAL, write_json, write_text, written_whole
-from labelproof.outcome import label_table, labels_csv, summarise
+from labelproof.manifest import CALIBRATION, write_manifest
+from labelproof.outcome import labels_csv, summarise
 from labelproof.settings import settings_of
 from labelproof.sources import save_like
 from labelproof.task import Audit, Examples, Task, Views
@@ -167,16 +170,23 @@ def _compare(folder: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> No
         )
 
 
-def finish(folder: Path, result: Result, audit: Audit, train: Examples) -> dict[str, Any]:
-    """Write what a finished run gives; returns the summary."""
-    table = label_table(result)
-    summary = summarise(result, table, audit)
+def finish(folder: Path, result: Result, audit: Audit, train: Examples) -> Result:
+    """Write what a finished run gives; returns the result with calibrated probabilities."""
+    calibration = calibrate(result)
+    judged = calibrated(result, calibration, audit)
+    table = suspect_table(judged)
+    summary = {
+        **summarise(judged, table, audit),
+        **found(result, judged, table, calibration, audit),
+    }
     write_text(folder / "labels.csv", labels_csv(table, result.task.classes, train.ids))
     save_like(train, folder)
     save_model(folder, result)
+    write_json(folder / CALIBRATION, calibration.describe())
     write_unreadable(folder, train)
+    write_manifest(folder)
     write_json(folder / "summary.json", summary)
-    return summary
+    return judged
 
 
 def save_model(folder: Path, result: Result) -> None:

@@ -7,12 +7,14 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from PIL import Image
 
 from labelproof import report
 from labelproof.fit import fit
+from labelproof.outcome import label_table
 from labelproof.recipes import chosen_method
 from labelproof.sources import SourceOptions, load
 
@@ -95,15 +97,17 @@ def trained(data: str | Path, out: Path, *, noise: str | None = None, **options:
     plain = {
         key: str(value) if isinstance(value, Path) else value for key, value in options.items()
     }
-    fit(
-        examples,
-        chosen_method("ce", examples.kind, {"epochs": "1"}),
-        name="ce",
-        noise=noise,
-        out=out,
-        reading={"data": str(data), "test": None, "options": plain},
-        command=("labelproof", "fit", str(data), "--method", "ce", "--epochs", "1"),
-    )
+    # one epoch teaches too little for a run to suspect anything by itself
+    with patch("labelproof.runfolder.suspect_table", lambda judged: label_table(judged, 1.0)):
+        fit(
+            examples,
+            chosen_method("ce", examples.kind, {"epochs": "1"}),
+            name="ce",
+            noise=noise,
+            out=out,
+            reading={"data": str(data), "test": None, "options": plain},
+            command=("labelproof", "fit", str(data), "--method", "ce", "--epochs", "1"),
+        )
     _doubt(out, len(examples.classes or ()), 4)
     return out
 

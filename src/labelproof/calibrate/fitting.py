@@ -1,0 +1,158 @@
+"""Fitting the link, and judging the given labels, from what a run knows; no true label is used.
+
+1. The scores of the training set and its given labels determine a noise model (`noise_model`), and
+   that the posterior of every true class.
+2. The link is the scale under which the scores fit those posteriors best.
+3. The probability that a label is right joins two views of it: the posterior of the noise model
+   and the method's own clean probability, which also remembers how training went.
+
+Shapes: C classes, N training examples.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import softplus
+
+from labelproof.calibrate.noise_model import fit_noise_model, minimise
+from labelproof.engine.loop import Result
+from labelproof.engine.run import forward_all
+from labelproof.link import Link, Scores
+from labelproof.scores import kind_of_scores, scores
+from labelproof.task import Audit, Inputs
+
+NUMBERS = 300_000  # examples times classes that the noise model is fitted to, at the most
+FEWEST = 4000  # examples, unless there are fewer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibration:
+    """A link, and what was found out of the training set and its labels on the way."""
+
+    link: Link
+    probabilities: Tensor  # (N, C) calibrated, of the training examples
+    clean: Tensor  # (N,) probability that the given label is right
+    transition: Tensor  # (C, C) probability of a given label (column) for each true one (row)
+    noise_rate: float  # estimated share of wrong labels
+
+    def describe(self) -> dict[str, Any]:
+        """Plain values, for calibration.json."""
+        return {
+            "link": self.link.describe(),
+            "noise_rate": self.noise_rate,
+            "transition": self.transition.tolist(),
+        }
+
+
+def calibrate(result: Result) -> Calibration:
+    """Fit the link of a finished run on its own training set and given labels."""
+    task = result.task
+    of = kind_of_scores(result.method, result.state, _some(result))
+    values = scores_of(result, task.x, of).double()
+    posterior = posteriors(values, task.y, task.fixed)
+    right = posterior.gather(1, task.y[:, None]).squeeze(1)
+    link = Link(of=of, scale=fit_scale(values, posterior))
+    return Calibration(
+        link=link,
+        probabilities=link(values).float(),
+        clean=trusted(joined(result.clean, right), task.fixed).float(),
+        transition=transition_matrix(posterior, task.y),
+        noise_rate=1 - right.mean().item(),
+    )
+
+
+def calibrated(result: Result, calibration: Calibration, audit: Audit) -> Result:
+    """The result with calibrated probabilities and joined clean probabilities in their places."""
+    link, test = calibration.link, audit.test_x
+    return replace(
+        result,
+        probabilities=calibration.probabilities,
+        clean=calibration.clean,
+        test_probabilities=None if test is None else link(scores_of(result, test, link.of)),
+    )
+
+
+def scores_of(result: Result, x: Inputs, of: Scores) -> Tensor:
+    """Scores of all inputs, (M, C), on the CPU."""
+    parts = forward_all(
+        x, result.task, lambda v: scores(result.method, result.state, v, of), result.device
+    )
+    return torch.cat([part.cpu() for part in parts])
+
+
+def posteriors(values: Tensor, given: Tensor, fixed: Tensor | None) -> Tensor:
+    """Probability of every true class of every training example, (N, C), in double precision."""
+    size, classes = values.shape
+    most = max(FEWEST, NUMBERS // classes)
+    rows = torch.randperm(size, generator=torch.Generator().manual_seed(0))[:most]
+    model = fit_noise_model(values[rows], given[rows], None if fixed is None else fixed[rows])
+    return torch.cat(
+        [
+            model.posterior(values[part], given[part], None if fixed is None else fixed[part])
+            for part in torch.split(torch.arange(size), most)
+        ]
+    )
+
+
+def fit_scale(values: Tensor, target: Tensor) -> float:
+    """The scale whose softmax has the least cross-entropy to the target distributions."""
+    log_scale = torch.zeros((), dtype=torch.float64)
+
+    def loss() -> Tensor:
+        log_probs = (log_scale.exp() * values).log_softmax(1)
+        return 0.5 / len(values) * log_scale.square() - (target * log_probs).sum(1).mean()
+
+    minimise(loss, [log_scale], steps=30)
+    return log_scale.exp().item()
+
+
+def transition_matrix(posterior: Tensor, given: Tensor) -> Tensor:
+    """Share of each given label (column) among the examples of each true class (row), (C, C)."""
+    classes = posterior.shape[1]
+    counts = torch.zeros(classes, classes, dtype=posterior.dtype)
+    counts.index_add_(1, given, posterior.T)
+    total = counts.sum(1, keepdim=True)
+    # a class that nothing seems to belong to says nothing of its labels: they count as right
+    eye = torch.eye(classes, dtype=counts.dtype)
+    return torch.where(total > 1e-9, counts / total.clamp_min(1e-9), eye).float()
+
+
+def joined(clean: Tensor, right: Tensor) -> Tensor:
+    """One probability from the method's own (N,) and the posterior `right` (N,), mean of logits."""
+    both = _logit(rescaled(clean, right)) + _logit(right)
+    return rescaled((both / 2).sigmoid(), right)
+
+
+def rescaled(clean: Tensor, right: Tensor) -> Tensor:
+    """Probabilities (N,) mapped so that they agree with `right` on average.
+
+    The map is a logistic curve on their logits, which never changes the order.
+    """
+    logits = _logit(clean)
+    slope, offset = torch.zeros((), dtype=torch.float64), torch.zeros((), dtype=torch.float64)
+
+    def loss() -> Tensor:
+        fitted = slope.exp() * logits + offset
+        likelihood = (right * fitted - softplus(fitted)).mean()
+        return 0.5 / len(right) * (slope**2 + offset**2) - likelihood
+
+    minimise(loss, [slope, offset], steps=50)
+    return (slope.exp() * logits + offset).sigmoid()
+
+
+def _logit(probs: Tensor) -> Tensor:
+    return torch.logit(probs.double(), eps=1e-6)
+
+
+def trusted(clean: Tensor, fixed: Tensor | None) -> Tensor:
+    """Clean probabilities with those of confirmed labels set to one."""
+    return clean if fixed is None else clean.masked_fill(fixed, 1.0)
+
+
+def _some(result: Result) -> Tensor:
+    raw = result.task.x.take(torch.arange(min(64, result.task.size)))
+    return result.task.views.plain(raw.to(result.device))

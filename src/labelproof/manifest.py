@@ -1,0 +1,61 @@
+"""files.json: a hash of every file a model consists of, so that damage is noticed.
+
+A folder that was copied in part, cut short or changed after the run is refused in one sentence.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+from labelproof.errors import BadInput
+from labelproof.files import write_json
+
+NAME = "files.json"
+WEIGHTS = "model.safetensors"
+CALIBRATION = "calibration.json"
+PARTS = ("run.json", "reading.json", "encoder.json", "encoder.safetensors", WEIGHTS, CALIBRATION)
+CHUNK = 1 << 20
+
+
+def write_manifest(folder: Path) -> None:
+    """Hash the files of the model that lie in the folder."""
+    there = [name for name in PARTS if (folder / name).is_file()]
+    write_json(folder / NAME, {"sha256": {name: file_hash(folder / name) for name in there}})
+
+
+def check_manifest(folder: Path) -> None:
+    """Refuse a folder whose files are not those that were written; without files.json, accept."""
+    path = folder / NAME
+    if not path.is_file():
+        return
+    try:
+        hashes = {str(k): str(v) for k, v in json.loads(path.read_bytes())["sha256"].items()}
+    except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
+        raise BadInput(f"{path} is damaged ({error}); copy the run folder again.") from None
+    for name, expected in hashes.items():
+        if name not in PARTS:
+            raise BadInput(f"{path} names {name!r}, which is no part of a model; restore the file.")
+        _check_one(folder / name, expected)
+
+
+def _check_one(path: Path, expected: str) -> None:
+    if not path.is_file():
+        raise BadInput(
+            f"{path.parent} lacks {path.name}, so it was copied only in part; copy it again."
+        )
+    if file_hash(path) != expected:
+        raise BadInput(
+            f"{path} is not the file that the run wrote (cut short, or changed since); "
+            "restore it or copy the run folder again."
+        )
+
+
+def file_hash(path: Path) -> str:
+    """SHA-256 of a file's bytes."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
