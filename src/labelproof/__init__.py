@@ -7,19 +7,37 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from labelproof.errors import BadInput, RunFailed
+    from labelproof.estimator import NoisyLabelClassifier
+    from labelproof.issues import find_label_issues, label_quality
+    from labelproof.loading import load_model
     from labelproof.methods import METHODS
     from labelproof.methods.ce import CrossEntropy
     from labelproof.methods.dpc import DPC
 
 __version__ = "0.1.0"
-__all__ = ["DPC", "METHODS", "BadInput", "CrossEntropy", "RunFailed", "__version__"]
+__all__ = [
+    "DPC",
+    "METHODS",
+    "BadInput",
+    "CrossEntropy",
+    "NoisyLabelClassifier",
+    "RunFailed",
+    "__version__",
+    "find_label_issues",
+    "label_quality",
+    "load_model",
+]
 
 _HOMES = {
     "BadInput": "errors",
     "CrossEntropy": "methods.ce",
     "DPC": "methods.dpc",
     "METHODS": "methods",
+    "NoisyLabelClassifier": "estimator",
     "RunFailed": "errors",
+    "find_label_issues": "issues",
+    "label_quality": "issues",
+    "load_model": "loading",
 }
 
 

@@ -70,6 +70,7 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         transition_matrix_: estimated probability of each given label (column) for each true one
             (row), (C, C).
         calibration_: the fitted link and how it came about.
+        label_table_: all that is known of every given label.
         history_: a dict per epoch.
         method_: the method's record that was used.
         model_: the trained model, without the training data.
@@ -144,7 +145,7 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 suspects where None.
         """
         check_is_fitted(self)
-        table = self._labels
+        table = self.label_table_
         order = table.worst_first().numpy()
         chosen = order[:top] if top is not None else order[table.suspect.numpy()[order]]
         columns = {
@@ -218,7 +219,7 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """The fitted attributes."""
         found = calibrate(result)
         table = suspect_table(calibrated(result, found, Audit()))
-        self._labels: LabelTable = table
+        self.label_table_: LabelTable = table
         self.method_ = result.method
         link = found.link if self.calibrate else Link()
         model = model_of(result, make_trunk(self.net, result.task)[0], link)

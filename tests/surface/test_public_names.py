@@ -9,8 +9,12 @@ NAMES = {
     "CrossEntropy",
     "DPC",
     "METHODS",
+    "NoisyLabelClassifier",
     "RunFailed",
     "__version__",
+    "find_label_issues",
+    "label_quality",
+    "load_model",
 }
 FUNCTIONS = {
     "calibrated_log_softmax",
