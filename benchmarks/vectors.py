@@ -22,6 +22,7 @@ COLUMNS = {
     "accuracy, last (%)": lambda s: 100 * s["accuracy"]["last"],
     "accuracy, best (%)": lambda s: 100 * s["accuracy"]["best"],
     "ECE": lambda s: s["ece"],
+    "ECE, calibrated": lambda s: s["ece_calibrated"],
     "AUROC": lambda s: s["error_auroc"],
     "AP": lambda s: s["error_ap"],
     "seconds": lambda s: s["seconds"],

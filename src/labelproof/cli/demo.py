@@ -87,6 +87,7 @@ def _table(summaries: dict[str, dict[str, Any]]) -> Table:
         "  of these, really wrong": [f"{d['precision'] or 0:.1%}" for d in found],
         "  wrong labels found": [f"{d['recall'] or 0:.1%}" for d in found],
         "calibration error (ECE)": [f"{s['ece']:.3f}" for s in both],
+        "  after calibration": [f"{s['ece_calibrated']:.3f}" for s in both],
         "seconds": [f"{s['seconds']:.0f}" for s in both],
     }
     for name, cells in rows.items():
