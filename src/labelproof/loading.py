@@ -71,9 +71,10 @@ def load_model(
         method = method or _method(record)
         task = _task(record)
         trunk, _ = make_trunk(net or _net_name(record), task)
-        weights = _weights(folder / WEIGHTS, task)
+        weights = _weights(folder / WEIGHTS)
         state = revive(method, task, trunk, weights, where)
         link = _link(folder / CALIBRATION)
+        _check_like(like, task, folder)
     except DAMAGE as error:
         if isinstance(error, BadInput):
             raise
@@ -128,7 +129,14 @@ def views_of(record: Mapping[str, Any]) -> Views:
     return ImageViews(**values)
 
 
-def _weights(path: Path, task: Task) -> dict[str, Tensor]:
+def _check_like(like: Examples, task: Task, folder: Path) -> None:
+    if like.x.shape != task.x.shape or tuple(like.classes or ()) != task.classes:
+        raise BadInput(
+            f"run.json and reading.json in {folder} are not of the same run; copy the folder again."
+        )
+
+
+def _weights(path: Path) -> dict[str, Tensor]:
     try:
         weights: dict[str, Tensor] = load_file(path)
     except (SafetensorError, OSError) as error:

@@ -6,9 +6,11 @@ import typer
 
 from labelproof.cli.corrupt import corrupt
 from labelproof.cli.demo import demo
+from labelproof.cli.export import export
 from labelproof.cli.fit import fit
 from labelproof.cli.methods import methods
 from labelproof.cli.plan import plan
+from labelproof.cli.predict import predict
 from labelproof.cli.report import report
 from labelproof.cli.review import review
 
@@ -20,5 +22,5 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (demo, fit, report, review, plan, methods, corrupt):
+for command in (demo, fit, report, review, predict, export, plan, methods, corrupt):
     app.command()(command)

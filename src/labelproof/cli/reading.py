@@ -24,6 +24,15 @@ def read(
     return examples, _load(console, test, options, examples) if test else None
 
 
+def read_like(data: str, options: SourceOptions, like: Examples) -> Examples:
+    """Data to predict on, read as the training data was."""
+    console = Console(stderr=True)
+    examples = _load(console, data, options, like)
+    for warning in examples.about.get("warnings", ()):
+        console.print(f"note: {warning}", soft_wrap=True, highlight=False)
+    return examples
+
+
 def _load(console: Console, data: str, options: SourceOptions, like: Examples | None) -> Examples:
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(f"reading {data}", total=None, visible=False)

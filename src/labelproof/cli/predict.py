@@ -1,0 +1,72 @@
+"""`labelproof predict`: what a trained model says of new data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import Progress
+
+from labelproof.cli import options as opt
+from labelproof.cli.reading import read_like
+from labelproof.errors import BadInput
+from labelproof.loading import load_model
+from labelproof.predictions import Written, write_predictions
+from labelproof.sources import SourceOptions
+
+
+def predict(
+    run: Annotated[Path, typer.Argument(help="The folder of a finished run.", metavar="RUN")],
+    data: opt.Data,
+    out: Annotated[Path, typer.Option(help="The CSV to write.")] = Path("predictions.csv"),
+    label_key: opt.LabelKey = "y",
+    label_column: opt.LabelColumn = None,
+    file_column: opt.FileColumn = None,
+    text_column: opt.TextColumn = None,
+    id_column: opt.IdColumn = None,
+    data_dir: opt.DataDir = None,
+    max_bad: opt.MaxBad = 0.01,
+    cache: opt.Cache = None,
+    memory_gb: opt.MemoryGb = 2.0,
+    device: opt.Device = "auto",
+) -> None:
+    """Write the label, calibrated confidence, uncertainty and probabilities of DATA's examples.
+
+    DATA needs no labels; it is read as the training data was. Uncertainty is 0 to 1: how little
+    evidence there is (for DPC and other methods trained as a Dirichlet), otherwise the entropy.
+
+    Example: labelproof predict runs/digits-dpc new.npz --out predictions.csv
+    """
+    loaded = load_model(run, device=device)
+    reading = SourceOptions(
+        label_key=label_key,
+        label_column=label_column,
+        file_column=file_column,
+        text_column=text_column,
+        id_column=id_column,
+        data_dir=data_dir,
+        max_bad=max_bad,
+        cache=cache,
+        memory_gb=memory_gb,
+    )
+    if Path(data).exists() and out.exists() and out.samefile(data):
+        raise BadInput(f"{out} is the data itself; name another --out.")
+    examples = read_like(data, reading, loaded.like)
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("predicting", total=len(examples))
+        written = write_predictions(
+            loaded.model, examples, out, lambda done: bar.update(task, completed=done)
+        )
+    Console(soft_wrap=True, highlight=False).print(in_words(written, out))
+
+
+def in_words(written: Written, out: Path) -> str:
+    """What was written, and how far it agrees with labels that came along."""
+    text = f"{written.rows} predictions: {out}"
+    if written.labelled:
+        share = written.agreeing / written.labelled
+        text += f"\nThey agree with {share:.1%} of the labels that came with the data."
+    return text
