@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
-from torch import Tensor, nn
+from safetensors import SafetensorError, safe_open
+from torch import nn
 
 from labelproof.engine.method import Method
 from labelproof.engine.run import pick_device
@@ -20,7 +19,7 @@ from labelproof.fit import make_trunk
 from labelproof.link import Link
 from labelproof.manifest import CALIBRATION, WEIGHTS, check_manifest
 from labelproof.methods import METHODS
-from labelproof.model import Model, blank_task, revive
+from labelproof.model import Model, Trained, blank_task, revive
 from labelproof.nets import NETS
 from labelproof.runfolder import read_record
 from labelproof.sources import load_like
@@ -71,8 +70,7 @@ def load_model(
         method = method or _method(record)
         task = _task(record)
         trunk, _ = make_trunk(net or _net_name(record), task)
-        weights = _weights(folder / WEIGHTS)
-        state = revive(method, task, trunk, weights, where)
+        state = revive(method, task, trunk, _trained(folder / WEIGHTS), where)
         link = _link(folder / CALIBRATION)
         _check_like(like, task, folder)
     except DAMAGE as error:
@@ -136,19 +134,20 @@ def _check_like(like: Examples, task: Task, folder: Path) -> None:
         )
 
 
-def _weights(path: Path) -> dict[str, Tensor]:
+def _trained(path: Path) -> Trained:
+    """Weights, and the plain values of the state from the file's metadata."""
     try:
-        weights: dict[str, Tensor] = load_file(path)
+        with safe_open(path, framework="pt") as file:
+            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            plain = json.loads((file.metadata() or {}).get("state", "{}"))
     except (SafetensorError, OSError) as error:
         raise BadInput(
             f"{path} cannot be read ({_first_line(error)}); copy the run folder again."
         ) from None
-    broken = [
-        name for name, t in weights.items() if t.is_floating_point() and not t.isfinite().all()
-    ]
+    broken = [name for name, values in weights.items() if not values.isfinite().all()]
     if broken:
         raise BadInput(f"{path} holds numbers that are not finite ({broken[0]}); train again.")
-    return weights
+    return Trained(weights=weights, plain=plain)
 
 
 def _link(path: Path) -> Link:

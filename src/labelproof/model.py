@@ -6,7 +6,7 @@ Shapes: B batch, C classes, M examples.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
@@ -18,8 +18,10 @@ from labelproof.engine.method import Method
 from labelproof.engine.run import Run, Trunk, forward_all
 from labelproof.errors import BadInput
 from labelproof.link import Link
-from labelproof.scores import entropy, is_dirichlet, mean_logits, scores, vacuity
+from labelproof.scores import entropy, is_dirichlet, log_evidence, scores, vacuity
 from labelproof.task import Inputs, Kind, Resident, Task
+
+Plain = bool | int | float | str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,8 +94,8 @@ class Model:
         said = scores(self.method, self.state, x, self.link.of)
         probs = self.link(said)
         if is_dirichlet(self.method):
-            logits = said if self.link.of == "logits" else mean_logits(self.state, x)
-            unsure = vacuity(self.method, logits)
+            own = self.link.of == "logits"
+            unsure = vacuity(said if own else log_evidence(self.method, self.state, x))
         else:
             unsure = entropy(probs)
         return torch.cat([probs, unsure[:, None].to(probs)], 1)
@@ -116,32 +118,45 @@ def blank_task(shape: tuple[int, ...], classes: tuple[str, ...], views: Any, kin
     )
 
 
-def revive(
-    method: Method, task: Task, trunk: Trunk, weights: dict[str, Tensor], device: torch.device
-) -> Any:
-    """The method's state with trained networks and nothing of the training set."""
-    with torch.random.fork_rng(devices=[]):
-        state = method.setup(Run(task, trunk, device=device, seed=0))
-    for place, net in checkpoint.networks(state).items():
-        own = {n.split(":", 1)[1]: t for n, t in weights.items() if n.startswith(f"{place}:")}
-        net.load_state_dict(own)
-        net.eval()
-    return state
+@dataclass(frozen=True, kw_only=True)
+class Trained:
+    """What training left that predictions need: weights, and the plain values of the state."""
+
+    weights: dict[str, Tensor]  # by the network's place in the state, a colon, the tensor's name
+    plain: dict[str, Plain]  # by the field's name
 
 
-def weights_of(state: Any) -> dict[str, Tensor]:
-    """Every tensor of every network, named by the network's place and its own name."""
-    return {
+def trained(state: Any) -> Trained:
+    """Every tensor of every network of a state, and its numbers and words."""
+    weights = {
         f"{place}:{name}": tensor.detach().cpu().contiguous()
         for place, net in checkpoint.networks(state).items()
         for name, tensor in net.state_dict().items()
     }
+    values = {f.name: getattr(state, f.name) for f in fields(state)}
+    plain = {name: value for name, value in values.items() if isinstance(value, Plain)}
+    return Trained(weights=weights, plain=plain)
+
+
+def revive(method: Method, task: Task, trunk: Trunk, saved: Trained, device: torch.device) -> Any:
+    """The method's state with trained networks and nothing of the training set."""
+    with torch.random.fork_rng(devices=[]):
+        state = method.setup(Run(task, trunk, device=device, seed=0))
+    for place, net in checkpoint.networks(state).items():
+        start = f"{place}:"
+        own = {n[len(start) :]: t for n, t in saved.weights.items() if n.startswith(start)}
+        net.load_state_dict(own)
+        net.eval()
+    for name, value in saved.plain.items():
+        if isinstance(getattr(state, name), Plain):
+            setattr(state, name, value)
+    return state
 
 
 def model_of(result: Result, trunk: Trunk, link: Link) -> Model:
     """The model of a finished run; it holds no example and no optimiser's memory."""
     task = without_examples(result.task)
-    state = revive(result.method, task, trunk, weights_of(result.state), result.device)
+    state = revive(result.method, task, trunk, trained(result.state), result.device)
     return Model(method=result.method, state=state, task=task, device=result.device, link=link)
 
 

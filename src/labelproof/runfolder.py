@@ -23,12 +23,12 @@ from safetensors.torch import save_file
 import labelproof
 from labelproof.calibrate import calibrate, calibrated
 from labelproof.calibrate.suspects import found, suspect_table
-from labelproof.engine import checkpoint
 from labelproof.engine.loop import Result
 from labelproof.engine.method import Method
 from labelproof.errors import BadInput
 from labelproof.files import PARTIAL, write_json, write_text, written_whole
 from labelproof.manifest import CALIBRATION, write_manifest
+from labelproof.model import trained
 from labelproof.outcome import labels_csv, summarise
 from labelproof.settings import settings_of
 from labelproof.sources import save_like
@@ -190,14 +190,10 @@ def finish(folder: Path, result: Result, audit: Audit, train: Examples) -> Resul
 
 
 def save_model(folder: Path, result: Result) -> None:
-    """The weights of every network, in safetensors."""
-    tensors = {
-        f"{place}:{name}": tensor.detach().cpu().contiguous()
-        for place, net in checkpoint.networks(result.state).items()
-        for name, tensor in net.state_dict().items()
-    }
+    """The weights of every network and the plain values of the state, in safetensors."""
+    left = trained(result.state)
     with written_whole(folder / "model.safetensors") as aside:
-        save_file(tensors, aside)
+        save_file(left.weights, aside, metadata={"state": json.dumps(left.plain)})
         aside.chmod((folder / "run.json").stat().st_mode)  # safetensors makes it private
 
 

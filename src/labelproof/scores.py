@@ -23,37 +23,41 @@ from labelproof.link import TINY, Scores
 
 def is_dirichlet(method: Method) -> bool:
     """Whether the method is trained as a Dirichlet, so that evidence and vacuity mean something."""
-    return getattr(method, "loss", None) == "edl" and hasattr(method, "gamma")
+    return hasattr(method, "log_evidence") or getattr(method, "loss", None) == "edl"
 
 
-def mean_logits(state: Any, x: Tensor) -> Tensor:
-    """Mean of the logits of all networks that were trained, (B, C), for network input `x`."""
+def log_evidence(method: Any, state: Any, x: Tensor) -> Tensor:
+    """ln(α - 1) of a Dirichlet method at the mean logits of its networks, (B, C)."""
     several: Sequence[Learner] | None = getattr(state, "learners", None)
     learners = several if several is not None else (state.learner,)
-    return torch.stack([learner.net(x) for learner in learners]).mean(0)
+    logits = torch.stack([learner.net(x) for learner in learners]).mean(0)
+    if hasattr(method, "log_evidence"):
+        evidence: Tensor = method.log_evidence(logits)
+        return evidence
+    gamma: float = method.gamma(logits)
+    return logits - math.log(gamma) if gamma > 0 else logits
 
 
 @torch.no_grad()
-def kind_of_scores(method: Any, state: Any, x: Tensor) -> Scores:
-    """Logits if the method's probabilities are the calibrated softmax of them, as `x` shows."""
+def kind_of_scores(method: Method, state: Any, x: Tensor) -> Scores:
+    """Logits if the method's probabilities follow from its evidence alone, as `x` shows."""
     if not is_dirichlet(method):
         return "log-probabilities"
-    logits = mean_logits(state, x)
-    own = fn.calibrated_softmax(logits, method.gamma(logits))
-    same = torch.allclose(own, method.predict(state, x), atol=1e-5)
+    own = fn.calibrated_softmax(log_evidence(method, state, x), gamma=1.0)
+    same = torch.allclose(own, method.predict(state, x).to(own), atol=1e-5)
     return "logits" if same else "log-probabilities"
 
 
 def scores(method: Method, state: Any, x: Tensor, of: Scores) -> Tensor:
     """The scores of the given kind, (B, C), for network input `x`."""
     if of == "logits":
-        return mean_logits(state, x)
+        return log_evidence(method, state, x)
     return method.predict(state, x).clamp_min(TINY).log()
 
 
-def vacuity(method: Any, logits: Tensor) -> Tensor:
-    """C / Σα of the Dirichlet that the mean logits make, (B,): 1 without any evidence."""
-    return fn.dirichlet_uncertainty(logits, method.gamma(logits))[0]
+def vacuity(evidence: Tensor) -> Tensor:
+    """C / Σα of the Dirichlet with the logarithmic evidence given, (B,): 1 without evidence."""
+    return fn.dirichlet_uncertainty(evidence, gamma=1.0)[0]
 
 
 def entropy(probs: Tensor) -> Tensor:
