@@ -66,7 +66,7 @@ def from_arrays(
         size=len(inputs),
         truth=truth,
         names=classes,
-        known=like.classes if like else None,
+        known=like.classes if like is not None else None,
         what=f"the labels of {name}",
     )
     train = Examples(
