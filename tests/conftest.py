@@ -1,7 +1,13 @@
-"""One thread for every test: tiny networks run faster on it, and two processes share two cores."""
+"""One thread for every test: tiny networks run faster on it, and two processes share two cores.
+
+Property tests draw the same examples every time, so that a change is judged by what it changed.
+"""
 
 from __future__ import annotations
 
 import torch
+from hypothesis import settings
 
 torch.set_num_threads(1)
+settings.register_profile("same", derandomize=True)
+settings.load_profile("same")

@@ -17,6 +17,7 @@ from labelproof.fit import fit
 from labelproof.outcome import label_table
 from labelproof.recipes import chosen_method
 from labelproof.sources import SourceOptions, load
+from labelproof.task import Examples
 
 CLASSES = ("cat", "dog", "owl")
 HEADER = ("index", "id", "given", "suggested", "p_clean", "p_suggested", "margin", "suspect")
@@ -108,23 +109,23 @@ def trained(data: str | Path, out: Path, *, noise: str | None = None, **options:
             reading={"data": str(data), "test": None, "options": plain},
             command=("labelproof", "fit", str(data), "--method", "ce", "--epochs", "1"),
         )
-    _doubt(out, len(examples.classes or ()), 4)
+    _doubt(out, examples, 4)
     return out
 
 
-def _doubt(folder: Path, classes: int, count: int) -> None:
+def _doubt(folder: Path, examples: Examples, count: int) -> None:
     """One epoch teaches too little for a run to suspect anything by itself."""
     rows = table(folder)
     names = json.loads((folder / "run.json").read_text(encoding="utf-8"))["task"]["classes"]
     for row in rows[:count]:
-        other = names[(names.index(row["given"]) + 1) % classes]
+        other = names[(names.index(row["given"]) + 1) % len(names)]
         suggested = row["suggested"] if row["suggested"] != row["given"] else other
         row |= {"suspect": "1", "suggested": suggested}
     with (folder / "labels.csv").open("w", encoding="utf-8", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([HEADER, *(r.values() for r in rows)])
     summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
     _write(folder / "summary.json", json.dumps(summary | {"suspects": count}))
-    report.write(folder)
+    report.write(folder, examples)
 
 
 def picture_folder(root: Path, per_class: int = 8) -> Path:
