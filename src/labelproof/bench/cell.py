@@ -1,0 +1,88 @@
+"""A cell of an experiment: one run, the command that makes it, and its place in the table."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from labelproof.bench.results import Results
+
+Scale = Literal["paper", "small", "tiny"]
+SCALES: tuple[Scale, ...] = ("paper", "small", "tiny")
+READABLE = 60  # letters of the readable part of a folder's name
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One run of an experiment.
+
+    Two cells with the same command and seed are the same run, also in different experiments, so
+    they share a folder; `row` and `column` only say where a table shows it.
+    """
+
+    row: str  # of the table: "dpc", "SOP with L_edl", "beta = 1"
+    column: str  # of the table: "CIFAR-10 sym. 50%", "worst"
+    seed: int
+    command: tuple[str, ...]  # arguments of `labelproof fit`, without --out, --seed and --resume
+    label: str = "fit"  # what makes it: "fit", or "cleanlab"
+
+    @property
+    def name(self) -> str:
+        """Folder name: readable, safe on every file system, the same for the same run."""
+        words = [word.removeprefix("--") for word in self._portable()]
+        readable = re.sub(r"[^a-z0-9.]+", "-", " ".join(words).lower())[:READABLE].strip("-.")
+        known = json.dumps([self.label, *self._portable()])
+        return f"{readable}-{hashlib.sha256(known.encode()).hexdigest()[:8]}-seed{self.seed}"
+
+    def record(self) -> dict[str, Any]:
+        """What must not have changed for a finished cell to count: command, seed, data."""
+        digests = {Path(w).name: _digest(Path(w)) for w in self.command if Path(w).is_file()}
+        return {
+            "label": self.label,
+            "command": list(self._portable()),
+            "seed": self.seed,
+            "data": digests,
+        }
+
+    def _portable(self) -> tuple[str, ...]:
+        """The command without folders, so that moving data and runs changes nothing."""
+        return tuple(Path(w).name if Path(w).is_absolute() else w for w in self.command)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sources:
+    """Where an experiment finds its data, and what the user restricts it to."""
+
+    out: Path  # prepared data goes to out/data, cells to out/cells
+    data: Path | None = None
+    human_labels: Path | None = None  # .npz with the label sets of CIFAR-10N
+    methods: tuple[str, ...] | None = None
+    labels: tuple[str, ...] | None = None
+    epochs: int | None = None  # instead of the scale's own number
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """A grid of cells, and what is made of their results."""
+
+    name: str
+    title: str  # one line, for lists and headings
+    seeds: Mapping[Scale, int]  # how many unless told
+    cells: Callable[[Scale, Sources, int], list[Cell]]  # scale, where the data is, seeds
+    finish: Callable[[Results, Path], list[Path]]  # writes tables and figures, returns the files
+
+
+@lru_cache(maxsize=64)
+def _digest(path: Path) -> str:
+    known = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            known.update(block)
+    return known.hexdigest()[:16]

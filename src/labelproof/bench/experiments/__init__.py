@@ -1,0 +1,1 @@
+"""One file an experiment; `EXPERIMENTS` in `registry` names them all."""
