@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -24,14 +24,13 @@ from sklearn.utils.validation import (
 )
 from torch import nn
 
-from labelproof.calibrate import calibrate, calibrated
+from labelproof.calibrate import How, calibrate, calibrated
 from labelproof.calibrate.suspects import suspect_table
-from labelproof.engine.log import reporter_for
+from labelproof.engine.log import Reporter, reporter_for
 from labelproof.engine.loop import Result
 from labelproof.engine.method import Method
 from labelproof.errors import BadInput
 from labelproof.fit import fit, make_trunk
-from labelproof.link import Link
 from labelproof.model import Prediction, in_double, model_of
 from labelproof.outcome import LabelTable
 from labelproof.recipes import own_data
@@ -57,7 +56,9 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         net: a network's name, a module that maps inputs to features, or a function that makes one.
         epochs: passes over the data; chosen by kind and size of the data where None.
         settings: other hyper-parameters of a method given by name, such as `{"lr": 0.01}`.
-        calibrate: whether probabilities are calibrated; no true label is needed for it.
+        calibrate: whether probabilities are calibrated; no true label is needed for it, but the
+            method is trained once more on either half of the data, which doubles the time. "quick"
+            does without, for sets much larger than the network can memorise.
         random_state: scikit-learn's: a number, a generator, or None for another result each time.
         device: `auto`, `cpu`, `cuda` or `mps`.
         verbose: whether progress is shown.
@@ -86,7 +87,7 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         net: str | nn.Module | Callable[[], nn.Module] = "auto",
         epochs: int | None = None,
         settings: Mapping[str, Any] | None = None,
-        calibrate: bool = True,
+        calibrate: bool | Literal["quick"] = True,
         random_state: int | np.random.RandomState | None = 0,
         device: str = "auto",
         verbose: bool = False,
@@ -104,17 +105,19 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """Train on inputs X and their given labels y, which may be partly wrong."""
         examples, codes = self._examples(X, y)
         method = self._method(examples)
+        seed = int(check_random_state(self.random_state).randint(LARGEST_SEED))
+        reporter = reporter_for(Console(stderr=True)) if self.verbose else None
         result = fit(
             replace(examples, labels=codes, classes=tuple(map(str, self.classes_))),
             method,
             name=self.method if isinstance(self.method, str) else type(method).__name__,
             net=self.net,
-            seed=int(check_random_state(self.random_state).randint(LARGEST_SEED)),
+            seed=seed,
             device=self.device,
-            reporter=reporter_for(Console(stderr=True)) if self.verbose else None,
+            reporter=reporter,
         )
         self._encoding = examples if examples.encoder is not None else None
-        self._keep(result)
+        self._keep(result, seed, reporter)
         return self
 
     def predict(self, X: Any) -> Array:
@@ -215,14 +218,16 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         method: Method = replace(record, **{**fitted, **changes})
         return method
 
-    def _keep(self, result: Result) -> None:
+    def _keep(self, result: Result, seed: int, reporter: Reporter | None) -> None:
         """The fitted attributes."""
-        found = calibrate(result)
+        trunk, _ = make_trunk(self.net, result.task)
+        how: How = self.calibrate if isinstance(self.calibrate, str) else "off"
+        how = "folds" if self.calibrate is True else how
+        found = calibrate(result, trunk, how, seed=seed, reporter=reporter)
         table = suspect_table(calibrated(result, found, Audit()))
         self.label_table_: LabelTable = table
         self.method_ = result.method
-        link = found.link if self.calibrate else Link()
-        model = model_of(result, make_trunk(self.net, result.task)[0], link)
+        model = model_of(result, trunk, found.link)
         # Float32 sums depend on which other rows are predicted along with a row, if only by 1e-8.
         steady = isinstance(self.net, str) and result.task.kind == "vectors"
         self.model_ = in_double(model) if steady else model

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from torch import nn
 
 from labelproof import report, runfolder
 from labelproof.build import prepare
+from labelproof.calibrate import How, calibrate
 from labelproof.engine.log import Reporter
 from labelproof.engine.loop import Result, train
 from labelproof.engine.method import Method
@@ -37,6 +39,7 @@ def fit(
     out: Path | None = None,
     resume: bool = False,
     reporter: Reporter | None = None,
+    how: How = "folds",
     reading: Mapping[str, Any] | None = None,
     command: Sequence[str] = (),
 ) -> Result:
@@ -57,6 +60,8 @@ def fit(
         out: the run folder; None keeps nothing on disk.
         resume: continue the run in `out`.
         reporter: follows the progress.
+        how: how the run folder's probabilities are calibrated, see `calibrate`; "folds" takes about
+            as long as the training itself.
         reading: how the data was read, for the record: `data`, `test` and the source's options.
         command: the command line, for the record.
     """
@@ -96,9 +101,12 @@ def fit(
         reporter=reporter,
         name=name,
     )
-    if out:
-        judged = runfolder.finish(out, result, prepared.audit, data)
+    if out and not (resume and runfolder.finished(out, how)):
+        aside = out / "calibration"
+        found = calibrate(result, trunk, how, seed=seed, folder=aside, reporter=reporter)
+        judged = runfolder.finish(out, result, found, prepared.audit, data)
         report.finish(out, judged, prepared.audit, data)
+        shutil.rmtree(aside, ignore_errors=True)
     return result
 
 

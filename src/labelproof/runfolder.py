@@ -21,7 +21,7 @@ import torch
 from safetensors.torch import save_file
 
 import labelproof
-from labelproof.calibrate import calibrate, calibrated
+from labelproof.calibrate import Calibration, calibrated
 from labelproof.calibrate.suspects import found, suspect_table
 from labelproof.engine.loop import Result
 from labelproof.engine.method import Method
@@ -35,6 +35,7 @@ from labelproof.sources import save_like
 from labelproof.task import Audit, Examples, Task, Views
 
 FORMAT = 1
+ENDS = ("labels.csv", "model.safetensors", "report.html", "summary.json")
 # what a continued run must share with the run it continues
 SAME = ("method", "settings", "net", "seed", "task", "views", "test", "reviewed")
 
@@ -170,9 +171,10 @@ def _compare(folder: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> No
         )
 
 
-def finish(folder: Path, result: Result, audit: Audit, train: Examples) -> Result:
+def finish(
+    folder: Path, result: Result, calibration: Calibration, audit: Audit, train: Examples
+) -> Result:
     """Write what a finished run gives; returns the result with calibrated probabilities."""
-    calibration = calibrate(result)
     judged = calibrated(result, calibration, audit)
     table = suspect_table(judged)
     summary = {
@@ -187,6 +189,12 @@ def finish(folder: Path, result: Result, audit: Audit, train: Examples) -> Resul
     write_manifest(folder)
     write_json(folder / "summary.json", summary)
     return judged
+
+
+def finished(folder: Path, how: str) -> bool:
+    """Whether all that a run gives is there already, calibrated in the way asked for."""
+    there = all((folder / name).is_file() for name in (*ENDS, CALIBRATION))
+    return there and json.loads((folder / "summary.json").read_text()).get("calibration") == how
 
 
 def save_model(folder: Path, result: Result) -> None:

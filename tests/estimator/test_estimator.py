@@ -75,7 +75,7 @@ def test_without_pandas_the_table_is_an_array_of_records(
 def test_probabilities_are_calibrated_unless_told_otherwise() -> None:
     data = noisy_blobs()
     raw = quick(calibrate=False, epochs=4).fit(data.X, data.y)
-    calibrated = quick(epochs=4).fit(data.X, data.y)
+    calibrated = quick(calibrate="quick", epochs=4).fit(data.X, data.y)
     scale = calibrated.calibration_.link.scale
     expected = raw.predict_proba(data.X_test) ** scale
     expected /= expected.sum(1, keepdims=True)

@@ -1,5 +1,5 @@
 """Probabilities to rely on, and which labels to doubt, from noisy labels alone."""
 
-from labelproof.calibrate.fitting import Calibration, calibrate, calibrated
+from labelproof.calibrate.fitting import Calibration, How, calibrate, calibrated
 
-__all__ = ["Calibration", "calibrate", "calibrated"]
+__all__ = ["Calibration", "How", "calibrate", "calibrated"]

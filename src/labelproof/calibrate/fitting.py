@@ -1,7 +1,9 @@
 """Fitting the link, and judging the given labels, from what a run knows; no true label is used.
 
-1. The scores of the training set and its given labels determine a noise model (`noise_model`), and
-   that the posterior of every true class.
+0. Scores of the training set come from networks that have not seen the labels (`crossfit`), or,
+   where that takes too long, from the run's own networks, which then look too good.
+1. These scores and the given labels determine a noise model (`noise_model`), and that the posterior
+   of every true class.
 2. The link is the scale under which the scores fit those posteriors best.
 3. The probability that a label is right joins two views of it: the posterior of the noise model
    and the method's own clean probability, which also remembers how training went.
@@ -11,57 +13,105 @@ Shapes: C classes, N training examples.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
+from labelproof.calibrate.crossfit import FEWEST as FEWEST_TO_SPLIT
+from labelproof.calibrate.crossfit import held_out_scores, scores_of
 from labelproof.calibrate.noise_model import fit_noise_model, minimise
+from labelproof.engine.log import Reporter
 from labelproof.engine.loop import Result
-from labelproof.engine.run import forward_all
-from labelproof.link import Link, Scores
-from labelproof.scores import kind_of_scores, scores
-from labelproof.task import Audit, Inputs
+from labelproof.engine.run import Trunk
+from labelproof.link import Link
+from labelproof.scores import kind_of_scores
+from labelproof.task import Audit
 
+How = Literal["folds", "quick", "off"]
 NUMBERS = 300_000  # examples times classes that the noise model is fitted to, at the most
-FEWEST = 4000  # examples, unless there are fewer
+FEWEST = 8000  # examples, unless there are fewer
 
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration:
     """A link, and what was found out of the training set and its labels on the way."""
 
+    how: How
     link: Link
-    probabilities: Tensor  # (N, C) calibrated, of the training examples
+    probabilities: Tensor  # (N, C) of the training examples, by the run and by unseen networks
     clean: Tensor  # (N,) probability that the given label is right
     transition: Tensor  # (C, C) probability of a given label (column) for each true one (row)
     noise_rate: float  # estimated share of wrong labels
+    seconds: float = 0.0  # what it took
 
     def describe(self) -> dict[str, Any]:
         """Plain values, for calibration.json."""
         return {
+            "how": self.how,
             "link": self.link.describe(),
             "noise_rate": self.noise_rate,
             "transition": self.transition.tolist(),
         }
 
 
-def calibrate(result: Result) -> Calibration:
-    """Fit the link of a finished run on its own training set and given labels."""
+def calibrate(
+    result: Result,
+    trunk: Trunk,
+    how: How = "folds",
+    *,
+    seed: int = 0,
+    folder: Path | None = None,
+    reporter: Reporter | None = None,
+) -> Calibration:
+    """Fit the link of a finished run on its own training set and given labels.
+
+    Args:
+        result: the run.
+        trunk: makes a new network like the run's.
+        how: "folds" trains the method once more on either half of the training set; "quick" trusts
+            the run's own view of the examples it was trained on, which is right only where there
+            are many more examples than the network can memorise; "off" leaves all as it is.
+        seed: decides the halves and how they are trained.
+        folder: where the training of the halves is saved, to go on from after an interruption.
+        reporter: follows the training.
+    """
+    if how == "off":
+        return uncalibrated(result)
+    started = time.monotonic()
     task = result.task
     of = kind_of_scores(result.method, result.state, _some(result))
-    values = scores_of(result, task.x, of).double()
-    posterior = posteriors(values, task.y, task.fixed)
+    own = scores_of(result, task.x, of).double()
+    unseen = own
+    if how == "folds" and task.size >= FEWEST_TO_SPLIT:
+        unseen = held_out_scores(result, trunk, of, seed=seed, folder=folder, reporter=reporter)
+    posterior = posteriors(unseen, task.y, task.fixed)
     right = posterior.gather(1, task.y[:, None]).squeeze(1)
-    link = Link(of=of, scale=fit_scale(values, posterior))
+    link = Link(of=of, scale=fit_scale(unseen, posterior))
     return Calibration(
+        how=how,
         link=link,
-        probabilities=link(values).float(),
+        probabilities=link((own + unseen) / 2).float(),
         clean=trusted(joined(result.clean, right), task.fixed).float(),
         transition=transition_matrix(posterior, task.y),
         noise_rate=1 - right.mean().item(),
+        seconds=time.monotonic() - started,
+    )
+
+
+def uncalibrated(result: Result) -> Calibration:
+    """What the method itself says."""
+    return Calibration(
+        how="off",
+        link=Link(),
+        probabilities=result.probabilities,
+        clean=result.clean,
+        transition=transition_matrix(result.probabilities.double(), result.task.y),
+        noise_rate=1 - result.clean.mean().item(),
     )
 
 
@@ -74,14 +124,6 @@ def calibrated(result: Result, calibration: Calibration, audit: Audit) -> Result
         clean=calibration.clean,
         test_probabilities=None if test is None else link(scores_of(result, test, link.of)),
     )
-
-
-def scores_of(result: Result, x: Inputs, of: Scores) -> Tensor:
-    """Scores of all inputs, (M, C), on the CPU."""
-    parts = forward_all(
-        x, result.task, lambda v: scores(result.method, result.state, v, of), result.device
-    )
-    return torch.cat([part.cpu() for part in parts])
 
 
 def posteriors(values: Tensor, given: Tensor, fixed: Tensor | None) -> Tensor:

@@ -4,8 +4,9 @@ An input with scores s has true class t with probability q_t = softmax(a s (I + 
 is then drawn: it is wrong at the rate σ(r_t + b u), u being how unsure the scores are, for people
 and models stumble over the same examples. A wrong label is drawn from row t of a confusion matrix
 N, or, with probability κ, from the other classes in proportion to what the model thinks of them.
-All parameters but κ maximise the likelihood of the given labels. D and d only let q fit where one
-scale cannot; the penalty on them says that the scores are nearly right as they stand.
+The parameters maximise the likelihood of the given labels, first all others without D and d, then
+all but κ, since D could take its place. D and d only let q fit where one scale cannot; the penalty
+on them says that the scores are nearly right as they stand.
 
 Shapes: C classes, N training examples.
 """
@@ -22,8 +23,7 @@ from torch.nn.functional import one_hot
 
 STEPS = 80  # of L-BFGS, at the most
 TWIST_PENALTY = 0.03  # over C, on D and d; chosen on CIFAR-10N rand2
-COPIED = 0.2  # κ; likelihood cannot tell it from confidence, true labels of CIFAR-10N rand2 can
-PRIOR_RATE = -2.0  # centre of r: a rate of 12%
+PRIOR_RATE = -2.0  # centre of r and of the logit of κ: 12%
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +36,7 @@ class NoiseModel:
     rates: Tensor  # r, (C,)
     slope: Tensor  # b
     confusion: Tensor  # logits of N, (C, C); the diagonal is not used
+    copied: Tensor  # logit of κ
     centre: float  # mean entropy of the scores, where u is 0
     spread: float  # its standard deviation, the unit of u
 
@@ -57,7 +58,8 @@ class NoiseModel:
         table = self.confusion.masked_fill(diagonal, -math.inf).softmax(1)
         thought = scores.softmax(1)
         likely = thought.gather(1, given[:, None]) / (1 - thought).clamp_min(1e-6)
-        return (1 - COPIED) * table.T[given] + COPIED * likely
+        copied = self.copied.sigmoid()
+        return (1 - copied) * table.T[given] + copied * likely
 
     def posterior(self, scores: Tensor, given: Tensor, fixed: Tensor | None = None) -> Tensor:
         """Probability of each true class, knowing the given label too, (N, C)."""
@@ -72,6 +74,7 @@ class NoiseModel:
             + (self.rates - PRIOR_RATE).square().sum()
             + self.slope.square()
             + self.log_scale.square()
+            + 0.1 * (self.copied - PRIOR_RATE).square()
         )
         return TWIST_PENALTY / len(self.shift) * twist + 0.5 / size * rest
 
@@ -85,7 +88,7 @@ def fit_noise_model(scores: Tensor, given: Tensor, fixed: Tensor | None = None) 
         likelihood = model.joint(scores, given, fixed).sum(1).clamp_min(1e-300).log().mean()
         return model.penalty(len(scores)) - likelihood
 
-    minimise(loss, main)  # from here the way to the optimum of all is short
+    minimise(loss, [*main, model.copied])
     minimise(loss, [*main, model.twist, model.shift])
     return model
 
@@ -126,6 +129,7 @@ def _start(scores: Tensor) -> NoiseModel:
         rates=zeros[0] + PRIOR_RATE,
         slope=zeros[0, 0].clone(),
         confusion=zeros.clone(),
+        copied=zeros[0, 0] + PRIOR_RATE,
         centre=unsure.mean().item(),
         spread=max(spread, 1e-3),
     )

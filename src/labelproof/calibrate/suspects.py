@@ -52,6 +52,8 @@ def found(
     return {
         "ece": _ece(raw.test_probabilities, audit.test_y),
         "ece_calibrated": _ece(judged.test_probabilities, audit.test_y),
+        "calibration": calibration.how,
+        "calibration_seconds": round(calibration.seconds, 3),
         "suspect_precision_estimate": (1 - told).mean().item() if len(told) else None,
         "noise_rate_estimate": calibration.noise_rate,
         "transition_error": transition_error(calibration.transition, audit.truth, raw.task.y),

@@ -55,6 +55,7 @@ def fit(
     epochs: opt.Epochs = None,
     recipe: opt.Recipe = None,
     set_: opt.Set = None,
+    calibrate: opt.Calibrate = None,
     seed: opt.Seed = 0,
     device: opt.Device = "auto",
     out: Annotated[
@@ -112,6 +113,7 @@ def fit(
             out=folder,
             resume=resume,
             reporter=reporter,
+            how=calibrate or ("quick" if recipe else "folds"),
             reading={"data": data, "test": test, "options": asdict(reading)},
             command=sys.argv,
         )

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from labelproof.calibrate import How
+
 READING = "Reading the data"
 TRAINING = "Training"
 
@@ -123,6 +125,16 @@ Set = Annotated[
         metavar="NAME=VALUE",
         help="Change a hyper-parameter, such as lr=0.01; repeatable.",
         rich_help_panel=TRAINING,
+    ),
+]
+Calibrate = Annotated[
+    How | None,
+    typer.Option(
+        help="folds: train on either half once more and judge each label by a network that has not "
+        "seen it (best, doubles the time); quick: judge by the run itself; off. folds where left "
+        "out, quick with --recipe.",
+        rich_help_panel=TRAINING,
+        show_default=False,
     ),
 ]
 Seed = Annotated[int, typer.Option(help="Decides everything random.", rich_help_panel=TRAINING)]

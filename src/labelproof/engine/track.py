@@ -23,6 +23,11 @@ class Tensorboard:
             ) from error
         self._make, self._folder, self._inner = SummaryWriter, folder, inner
 
+    @property
+    def inner(self) -> Reporter:
+        """Who tells a person."""
+        return self._inner
+
     def start(self, name: str, epochs: int, done: int) -> None:
         """Open the event file; what a resumed run repeats is dropped from the curves."""
         self._writer = self._make(str(self._folder), purge_step=done + 1)
