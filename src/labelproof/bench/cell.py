@@ -36,8 +36,9 @@ class Cell:
     @property
     def name(self) -> str:
         """Folder name: readable, safe on every file system, the same for the same run."""
-        words = [word.removeprefix("--") for word in self._portable()]
-        readable = re.sub(r"[^a-z0-9.]+", "-", " ".join(words).lower())[:READABLE].strip("-.")
+        kind = () if self.label == "fit" else (self.label,)
+        values = (*kind, *(w for w in self._portable()[1:] if not w.startswith("--")))
+        readable = re.sub(r"[^a-z0-9._]+", "-", "-".join(values).lower())[:READABLE].strip("-.")
         known = json.dumps([self.label, *self._portable()])
         return f"{readable}-{hashlib.sha256(known.encode()).hexdigest()[:8]}-seed{self.seed}"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from labelproof.cli.bench import bench
 from labelproof.cli.corrupt import corrupt
 from labelproof.cli.demo import demo
 from labelproof.cli.export import export
@@ -22,5 +23,5 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (demo, fit, report, review, predict, export, plan, methods, corrupt):
+for command in (demo, fit, report, review, predict, export, bench, plan, methods, corrupt):
     app.command()(command)

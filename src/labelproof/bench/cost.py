@@ -1,0 +1,67 @@
+"""What an epoch costs, counted: passes through the network, for networks too slow to measure.
+
+A forward pass of one example is 1, a pass that is trained on is 3.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from labelproof.engine.method import Method
+from labelproof.engine.run import Run, Trunk
+from labelproof.estimate import Some
+from labelproof.task import Task
+
+SAMPLE = 512  # training examples that passes are counted on
+BATCH = 32  # examples of the measured pass
+
+
+class Counting(nn.Module):
+    """A trunk that hardly computes, and counts what goes through it."""
+
+    features = 8
+
+    def __init__(self, counted: list[float]) -> None:
+        super().__init__()
+        self.layer = nn.Linear(1, self.features)
+        self._counted = counted
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, ...) to (B, 8)."""
+        self._counted[0] += len(x) * (3.0 if torch.is_grad_enabled() else 1.0)
+        out: Tensor = self.layer(x.flatten(1).mean(1, keepdim=True))
+        return out
+
+
+def units(task: Task, method: Method) -> float:
+    """Passes an example costs over all epochs; the split is that of a network that knows little."""
+    rows = torch.linspace(0, task.size - 1, min(SAMPLE, task.size)).long()
+    few = replace(task, x=Some(task.x, rows), y=task.y[rows])
+    counted, total = [0.0], 0.0
+    with torch.random.fork_rng(devices=[]):
+        run = Run(few, lambda: Counting(counted), device=torch.device("cpu"), seed=0)
+        state = method.setup(run)
+        for number, phase in enumerate(method.plan()):
+            if not phase.epochs:
+                continue
+            run.begin(number)
+            if phase.enter:
+                phase.enter(state, run)
+            counted[0] = 0.0
+            phase.epoch(state, run)
+            total += phase.epochs * counted[0] / len(rows)
+    return total
+
+
+def pass_seconds(task: Task, trunk: Trunk) -> float:
+    """Seconds of one forward pass of one example, a third of a pass that is trained on."""
+    net = trunk()
+    x = task.views.plain(task.x.take(torch.arange(min(BATCH, task.size))))
+    net(x).mean().backward()  # the first pass pays for set-up
+    start = time.perf_counter()
+    net(x).mean().backward()
+    return (time.perf_counter() - start) / 3 / len(x)

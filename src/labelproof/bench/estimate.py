@@ -1,0 +1,165 @@
+"""How long a grid would take: from cells that ran already, or from one measured epoch."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from labelproof.bench.cell import Cell
+from labelproof.bench.cost import pass_seconds, units
+from labelproof.bench.display import epochs_of, history
+from labelproof.bench.results import is_done, same_record
+from labelproof.build import prepare
+from labelproof.engine.run import pick_device
+from labelproof.estimate import estimate
+from labelproof.fit import make_trunk
+from labelproof.recipes import chosen_method
+from labelproof.settings import split_settings
+from labelproof.sources import SourceOptions, load
+from labelproof.task import Examples, Task
+
+LARGE = ("preact18", "resnet34", "inception_resnet_v2")  # too slow to measure a whole epoch of
+CLEANLAB = 5  # times as long as cross-entropy: five folds of 4/5, and the last network
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guess:
+    """Seconds a cell will take, and how that is known."""
+
+    seconds: float
+    how: str  # "done", "measured in other cells", "measured epoch", "counted passes"
+
+
+def show_estimates(cells: Sequence[Cell], runs: Path, jobs: int, console: Console) -> None:
+    """Print the grid with the time of every cell and of all that are left."""
+    table = Table("row", "column", "seed", "time", "from", box=None, pad_edge=False)
+    guesses = guess_all(cells, runs)
+    for cell in cells:
+        guess = guesses[cell.name]
+        table.add_row(cell.row, cell.column, str(cell.seed), words(guess.seconds), guess.how)
+    console.print(table)
+    unique = {cell.name: cell for cell in cells}
+    left = [guesses[name].seconds for name in unique if guesses[name].how != "done"]
+    console.print(
+        f"\n{len(unique)} cells, {len(unique) - len(left)} of them done; the others take about "
+        f"{words(finish_time(left, jobs))} with --jobs {jobs}. Nothing was run.",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def guess_all(cells: Sequence[Cell], runs: Path) -> dict[str, Guess]:
+    """A guess for every cell, by name; cells that differ in their seed alone share one."""
+    known: dict[str, Guess] = {}
+    by_command: dict[tuple[str, ...], Guess] = {}
+    reader = Reader()
+    for cell in cells:
+        siblings = [c for c in cells if (c.label, c.command) == (cell.label, cell.command)]
+        if is_done(cell, runs):
+            known[cell.name] = Guess(seconds=ran(cell, runs) or 0.0, how="done")
+            continue
+        key = (cell.label, *cell.command)
+        if key not in by_command:
+            by_command[key] = from_others(siblings, runs) or reader.measure(cell)
+        known[cell.name] = by_command[key]
+    return known
+
+
+def from_others(siblings: Sequence[Cell], runs: Path) -> Guess | None:
+    """What the same run took with other seeds, or what its first epochs say."""
+    times = [t for t in (ran(cell, runs) for cell in siblings) if t is not None]
+    if not times:
+        return None
+    return Guess(seconds=statistics.mean(times), how="measured in other cells")
+
+
+def ran(cell: Cell, runs: Path) -> float | None:
+    """Seconds that a cell took, or will take by the epochs it has behind it."""
+    lines = history(runs / cell.name) if same_record(cell, runs) else []
+    if not lines:
+        return None
+    _, epochs = epochs_of(runs / cell.name)
+    return float(lines[-1]["elapsed"]) / len(lines) * epochs * calibration(cell)
+
+
+def calibration(cell: Cell) -> int:
+    """2 where calibration trains the method again on halves, else 1."""
+    how = dict(zip(cell.command, cell.command[1:], strict=False)).get("--calibrate", "folds")
+    return 2 if how == "folds" else 1
+
+
+class Reader:
+    """Measures cells; data that several cells use is read once, and so is a network's speed."""
+
+    def __init__(self) -> None:
+        self._examples: dict[tuple[str, str, str | None], Examples] = {}
+        self._passes: dict[tuple[str, tuple[int, ...]], float] = {}
+
+    def measure(self, cell: Cell) -> Guess:
+        """Train a few batches of the cell's own data, or count the passes through its network."""
+        options = parsed(cell)
+        task = self._task(options)
+        name = "ce" if cell.label == "cleanlab" else options["method"]
+        changes = split_settings(options["set_"] or [])
+        if options["epochs"] is not None:
+            changes["epochs"] = str(options["epochs"])
+        method = chosen_method(name, task.kind, changes, options["recipe"])
+        trunk, net = make_trunk(options["net"], task)
+        if net in LARGE:
+            key = (net, task.x.shape)
+            if key not in self._passes:
+                self._passes[key] = pass_seconds(task, trunk)
+            seconds, how = units(task, method) * task.size * self._passes[key], "counted passes"
+        else:
+            seconds = estimate(task, method, trunk, pick_device("cpu")).seconds
+            how = "measured epoch"
+        times = CLEANLAB if cell.label == "cleanlab" else calibration(cell)
+        return Guess(seconds=seconds * times, how=how)
+
+    def _task(self, options: dict[str, Any]) -> Task:
+        reading = SourceOptions(
+            label_key=options["label_key"],
+            truth_key=options["truth_key"],
+            data_dir=options["data_dir"],
+            max_bad=options["max_bad"],
+        )
+        key = (options["data"], reading.label_key, str(reading.data_dir))
+        if key not in self._examples:
+            self._examples[key] = load(options["data"], reading)
+        return prepare(self._examples[key], noise=options["noise"]).task
+
+
+def parsed(cell: Cell) -> dict[str, Any]:
+    """The options of `labelproof fit` that a cell's command gives, with their defaults."""
+    import typer
+
+    from labelproof.cli.fit import fit
+
+    app = typer.Typer()
+    app.command()(fit)
+    command = typer.main.get_command(app)
+    return dict(command.make_context("fit", list(cell.command)).params)
+
+
+def finish_time(seconds: Sequence[float], jobs: int) -> float:
+    """When the last of these ends if each begins as soon as one of the processes is free."""
+    free = [0.0] * jobs
+    for time in seconds:
+        first = free.index(min(free))
+        free[first] += time
+    return max(free)
+
+
+def words(seconds: float) -> str:
+    """A time as a person says it."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h" if seconds < 48 * 3600 else f"{seconds / 86400:.1f} days"

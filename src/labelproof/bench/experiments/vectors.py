@@ -1,0 +1,108 @@
+"""All methods on vectors with real human label noise, and cleanlab beside them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from labelproof.bench.cell import Cell, Experiment, Scale, Sources
+from labelproof.bench.choose import chosen
+from labelproof.bench.prepare import LABEL_SETS, tiny_vectors, vectors_file
+from labelproof.bench.results import (
+    AP,
+    AUROC,
+    BEST,
+    ECE,
+    ECE_CALIBRATED,
+    LAST,
+    MEASURED,
+    SECONDS,
+    STATED,
+    Metric,
+    Record,
+    Results,
+)
+from labelproof.bench.tables import Table, closing, entry
+from labelproof.methods import METHODS
+
+LABELS = ("clean", "aggre", "rand1", "worst")
+CLEANLAB = "cleanlab"
+TINY_METHODS = ("ce", "dpc", CLEANLAB)
+TINY_LABELS = ("clean", "worst")
+ALL = (LAST, BEST, ECE, ECE_CALIBRATED, AUROC, AP, STATED, MEASURED, SECONDS)
+BY_FOLDS = (ECE_CALIBRATED, STATED, MEASURED)  # read where calibration trained on halves
+FOLDS = ("--calibrate", "folds")
+
+
+def cells(scale: Scale, sources: Sources, seeds: int) -> list[Cell]:
+    """A cell for every label set, method and seed."""
+    tiny = scale == "tiny"
+    known = (*METHODS, CLEANLAB)
+    methods = chosen("method", sources.methods, known, TINY_METHODS if tiny else known)
+    labels = chosen("label set", sources.labels, LABEL_SETS, TINY_LABELS if tiny else LABELS)
+    path = tiny_vectors(sources) if tiny else vectors_file(sources, labels)
+    epochs = sources.epochs or (4 if tiny else None)
+    return [
+        cell(path, method, key, seed, epochs)
+        for key in labels
+        for method in methods
+        for seed in range(seeds)
+    ]
+
+
+def cell(path: Path, method: str, key: str, seed: int, epochs: int | None) -> Cell:
+    """One run; calibration by halves doubles its time, so only DPC has it for every seed."""
+    labels = ("--label-key", key, "--truth-key", "clean")
+    short = ("--epochs", str(epochs)) if epochs else ()
+    if method == CLEANLAB:
+        command = (str(path), *labels, *short)
+        return Cell(row=method, column=key, seed=seed, command=command, label=CLEANLAB)
+    how = FOLDS if method == "dpc" or seed == 0 else ("--calibrate", "quick")
+    command = (str(path), "--method", method, *labels, *short, *how)
+    return Cell(row=method, column=key, seed=seed, command=command)
+
+
+def finish(results: Results, folder: Path) -> list[Path]:
+    """One table, a row for every label set and method."""
+    places = [(c, r) for c in results.columns for r in results.rows if results.at(r, c)]
+    rows = [line(row, column, results.at(row, column)) for column, row in places]
+    header = ("labels", "method", *(metric.title for metric in ALL), "seeds")
+    notes = (
+        "`last` is the accuracy after the last epoch; `best` is chosen on the test set. AUROC and "
+        "AP: how well wrong labels are found. Precision: share of the suspects that are wrong, as "
+        "stated without true labels and as measured with them.",
+        "Calibrated ECE and precision are of runs calibrated by halves; their number of seeds "
+        "stands in brackets. For cleanlab the precision is that of the labels it prunes.",
+    )
+    table = Table(
+        title="Methods on vectors",
+        header=header,
+        rows=tuple(rows),
+        notes=(*notes, *closing(results)),
+        words=2,
+    )
+    return table.write(folder)
+
+
+def line(row: str, column: str, records: list[Record]) -> tuple[str, ...]:
+    """The numbers of one method on one label set."""
+    done = sum(record.state == "done" for record in records)
+    return (column, row, *(number(metric, records) for metric in ALL), str(done))
+
+
+def number(metric: Metric, records: list[Record]) -> str:
+    """A number; those that need calibration by halves are read from such runs alone."""
+    if metric not in BY_FOLDS:
+        return entry(metric, records)
+    folds = [r for r in records if "folds" in r.cell.command or r.cell.label == CLEANLAB]
+    count = sum(r.state == "done" and metric.read(r.summary) is not None for r in folds)
+    text = entry(metric, folds)
+    return f"{text} ({count})" if count else text
+
+
+EXPERIMENT = Experiment(
+    name="vectors",
+    title="all methods and cleanlab on vectors with the human labels of CIFAR-10N",
+    seeds={"paper": 3, "small": 3, "tiny": 1},
+    cells=cells,
+    finish=finish,
+)

@@ -1,0 +1,176 @@
+"""Running cells in parallel processes; what was stopped goes on, what is finished stays."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from labelproof.bench.cell import Cell
+from labelproof.bench.results import is_done, record_path, same_record
+from labelproof.errors import BadInput
+from labelproof.files import write_json
+
+POLL = 0.2  # seconds between looks at the running processes
+GRACE = 15.0  # seconds a stopped run has to end by itself
+WAIT = 20.0  # seconds to wait for the last processes of a bench that was killed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Running:
+    """A cell at work."""
+
+    cell: Cell
+    process: subprocess.Popen[bytes]
+    log: Path
+    started: float  # by the monotonic clock
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """Where a grid stands; handed to whoever shows it."""
+
+    total: int
+    done: int
+    failed: int
+    running: tuple[Running, ...]
+
+
+Show = Callable[[Progress], None]
+Ended = Callable[[Cell, str, float], None]  # a cell, its error or "", seconds
+
+
+def run_cells(
+    cells: Sequence[Cell], folder: Path, jobs: int, *, show: Show, ended: Ended
+) -> dict[str, str]:
+    """Run every cell that is not finished; returns the errors of those that failed, by name.
+
+    Args:
+        cells: what to run; cells that are the same run are run once.
+        folder: where the run folders go.
+        jobs: processes at a time.
+        show: called several times a second.
+        ended: called after every cell that ran.
+    """
+    unique = {cell.name: cell for cell in cells}
+    waiting = deque(sorted((c for c in unique.values() if not is_done(c, folder)), key=_seed))
+    done, errors = len(unique) - len(waiting), dict[str, str]()
+    running: list[Running] = []
+    try:
+        while waiting or running:
+            while waiting and len(running) < jobs:
+                running.append(start(waiting.popleft(), folder, threads(jobs)))
+            time.sleep(POLL)
+            for job in [job for job in running if job.process.poll() is not None]:
+                running.remove(job)
+                if error := what_went_wrong(job, folder):
+                    errors[job.cell.name] = error
+                else:
+                    done += 1
+                ended(job.cell, error, time.monotonic() - job.started)
+            show(Progress(total=len(unique), done=done, failed=len(errors), running=(*running,)))
+    finally:
+        stop(running)
+    return errors
+
+
+def _seed(cell: Cell) -> int:
+    return cell.seed  # every row has its first seed before any has its second
+
+
+def threads(jobs: int) -> int:
+    """Threads of one process, so that all together use each core once."""
+    return max(1, (os.cpu_count() or 1) // jobs)
+
+
+def start(cell: Cell, cells: Path, threads: int) -> Running:
+    """Begin or continue a cell; what another record left in its folder is removed."""
+    folder, log = cells / cell.name, cells / f"{cell.name}.log"
+    if cell.label != "fit" or not same_record(cell, cells):
+        discard(folder)
+    write_json(record_path(cell, cells), cell.record())
+    words = [sys.executable, "-m", "labelproof.bench.child", str(os.getpid()), cell.label]
+    words += [*cell.command, "--seed", str(cell.seed), "--out", str(folder)]
+    words += ["--resume"] if (folder / "run.json").exists() else []
+    environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "OMP_WAIT_POLICY": "PASSIVE"}
+    with log.open("wb") as file:
+        process = subprocess.Popen(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            env={**environment, "COLUMNS": "200"},
+            close_fds=False,  # the lock stays as long as any run lives
+        )
+    return Running(cell=cell, process=process, log=log, started=time.monotonic())
+
+
+def discard(folder: Path) -> None:
+    """Remove a folder; a kill on the way leaves no half of it under its name."""
+    if not folder.exists():
+        return
+    aside = folder.with_name(f".{folder.name}.old")
+    shutil.rmtree(aside, ignore_errors=True)
+    os.replace(folder, aside)
+    shutil.rmtree(aside)
+
+
+def what_went_wrong(job: Running, cells: Path) -> str:
+    """The last line a failed run wrote; nothing for one that ended well."""
+    code = job.process.returncode
+    if code == 0 and is_done(job.cell, cells):
+        return ""
+    lines = job.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    return lines[-1].removeprefix("labelproof: ") if lines else f"it ended with code {code}"
+
+
+def stop(running: Sequence[Running]) -> None:
+    """End what still runs, gently first: a run that was interrupted keeps its last epoch."""
+    end = time.monotonic() + 1  # Ctrl-C in a terminal has reached them already
+    while _alive(running) and time.monotonic() < end:
+        time.sleep(POLL)
+    for job in _alive(running):
+        job.process.send_signal(signal.SIGINT)
+    end = time.monotonic() + GRACE
+    while _alive(running) and time.monotonic() < end:
+        time.sleep(POLL)
+    for job in _alive(running):
+        job.process.kill()
+        job.process.wait()
+
+
+def _alive(running: Sequence[Running]) -> list[Running]:
+    return [job for job in running if job.process.poll() is None]
+
+
+@contextmanager
+def alone(out: Path) -> Iterator[None]:
+    """Hold `out` for this bench; another one on the same folder is refused."""
+    out.mkdir(parents=True, exist_ok=True)
+    try:
+        import fcntl
+    except ImportError:  # no such locks on Windows
+        yield
+        return
+    with (out / ".lock").open("w") as file:
+        os.set_inheritable(file.fileno(), True)
+        end = time.monotonic() + WAIT
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except OSError:
+                if time.monotonic() > end:
+                    raise BadInput(
+                        f"another bench is at work in {out}; wait for it, or name another --out."
+                    ) from None
+                time.sleep(POLL)
+        yield

@@ -1,0 +1,119 @@
+"""Tables of results in Markdown and LaTeX: mean ± standard deviation over seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from labelproof.bench.results import Metric, Record, Results, mean_spread
+from labelproof.files import write_text
+
+Published = Mapping[tuple[str, str], str]  # (row, column) to what a paper prints
+NONE = ""
+TEX = {"&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#", "±": r"$\pm$", "β": r"$\beta$"}
+TEX |= {"γ": r"$\gamma$", "λ": r"$\lambda$", "†": r"$\dagger$", "≥": r"$\ge$"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """A table as text, with notes below it."""
+
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...] = ()
+    words: int = 1  # leading columns that hold words and not numbers
+
+    def markdown(self) -> str:
+        """A Markdown table with its title and notes."""
+        rule = ["---"] * self.words + ["---:"] * (len(self.header) - self.words)
+        lines = [f"**{self.title}**", "", _row(self.header), "|" + "|".join(rule) + "|"]
+        lines += [_row(row) for row in self.rows]
+        return "\n".join([*lines, *(f"\n{note}" for note in self.notes)]) + "\n"
+
+    def latex(self) -> str:
+        """A LaTeX table in booktabs' manner."""
+        columns = "l" * self.words + "r" * (len(self.header) - self.words)
+        lines = [r"\begin{table}", r"\centering", rf"\begin{{tabular}}{{{columns}}}", r"\toprule"]
+        lines += [_tex_row(self.header), r"\midrule", *map(_tex_row, self.rows), r"\bottomrule"]
+        caption = escaped(" ".join((f"{self.title}.", *self.notes)))
+        lines += [r"\end{tabular}", rf"\caption{{{caption}}}", r"\end{table}"]
+        return "\n".join(lines) + "\n"
+
+    def write(self, folder: Path, stem: str = "table") -> list[Path]:
+        """Write both forms."""
+        paths = [folder / f"{stem}.md", folder / f"{stem}.tex"]
+        write_text(paths[0], self.markdown())
+        write_text(paths[1], self.latex())
+        return paths
+
+
+def grid(
+    results: Results,
+    metric: Metric,
+    *,
+    title: str,
+    published: Published | None = None,
+    notes: Sequence[str] = (),
+) -> Table:
+    """Rows by columns for one metric; published numbers in columns of their own."""
+    known = published or {}
+    beside = [c for c in results.columns if any((row, c) in known for row in results.rows)]
+    rows = [
+        (
+            row,
+            *(entry(metric, results.at(row, column)) for column in results.columns),
+            *(known.get((row, column), NONE) for column in beside),
+        )
+        for row in results.rows
+    ]
+    return Table(
+        title=f"{title}: {metric.title}",
+        header=("", *results.columns, *(f"published: {column}" for column in beside)),
+        rows=tuple(rows),
+        notes=(*notes, *closing(results)),
+    )
+
+
+def entry(metric: Metric, records: Sequence[Record]) -> str:
+    """Mean ± standard deviation of the finished seeds; says what failed or is missing."""
+    values = [metric.read(r.summary) for r in records if r.state == "done"]
+    numbers = [value for value in values if value is not None]
+    failed = sum(r.state == "failed" for r in records)
+    note = f"{failed} failed" if failed else ""
+    if not numbers:
+        return "failed" if failed else NONE
+    found = mean_spread(numbers)
+    assert found is not None
+    text = f"{found[0]:.{metric.digits}f}"
+    if len(numbers) > 1:
+        text += f" ± {found[1]:.{metric.digits}f}"
+    return f"{text} ({note})" if note else text
+
+
+def closing(results: Results) -> list[str]:
+    """Notes that every table ends with."""
+    done = [sum(r.state == "done" for r in results.at(*place)) for place in _places(results)]
+    count = " to ".join(str(n) for n in dict.fromkeys((min(done), max(done))))
+    unit = "seed" if count == "1" else "seeds"
+    said = [f"Mean ± standard deviation (n - 1) over {count} {unit}; scale {results.scale}."]
+    return [*said, f"Made by: `{results.command}`"] if results.command else said
+
+
+def _places(results: Results) -> list[tuple[str, str]]:
+    return list(dict.fromkeys((r.cell.row, r.cell.column) for r in results.records))
+
+
+def escaped(text: str) -> str:
+    """Text for LaTeX."""
+    plain = text.replace("`", "").replace("\\", "/")
+    return "".join(TEX.get(letter, letter) for letter in plain)
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _tex_row(cells: Sequence[str]) -> str:
+    return " & ".join(map(escaped, cells)) + r" \\"

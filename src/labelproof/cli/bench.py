@@ -1,0 +1,185 @@
+"""`labelproof bench`: an experiment as a grid of runs, with its tables and figures."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from labelproof.bench.cell import SCALES, Cell, Experiment, Scale, Sources
+from labelproof.bench.display import Display, place
+from labelproof.bench.experiments.registry import NAMES, experiment
+from labelproof.bench.results import Results, read_record, write_results
+from labelproof.bench.runner import alone, run_cells
+from labelproof.errors import BadInput
+from labelproof.settings import nearest
+
+CORES = os.cpu_count() or 1
+
+
+def bench(
+    name: Annotated[
+        str | None, typer.Argument(metavar="EXPERIMENT", help="Left out: all of them are listed.")
+    ] = None,
+    scale: Annotated[
+        str,
+        typer.Option(
+            help="paper: published settings, for a GPU; small: two cores and an evening; tiny: a "
+            "minute or two, needs no data."
+        ),
+    ] = "small",
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder with the published CIFAR or WebVision files, an .npz with train_images, "
+            "train_labels, test_images and test_labels, or for vectors the .npz of features."
+        ),
+    ] = None,
+    human_labels: Annotated[
+        Path | None,
+        typer.Option(help=".npz with the label sets of CIFAR-10N (aggre, rand1, ..., worst)."),
+    ] = None,
+    out: Annotated[
+        Path, typer.Option(help="Run folders, results, tables and figures go below it.")
+    ] = Path("runs/bench"),
+    jobs: Annotated[
+        int, typer.Option(help="Runs at a time, one for each core unless told.", min=1)
+    ] = CORES,
+    seeds: Annotated[
+        int | None, typer.Option(help="Runs of every cell with seeds 0, 1, ...", min=1)
+    ] = None,
+    methods: Annotated[str | None, typer.Option(help="Only these, such as ce,dpc.")] = None,
+    labels: Annotated[
+        str | None, typer.Option(help="Only these label sets, such as clean,worst.")
+    ] = None,
+    only: Annotated[
+        str | None,
+        typer.Option(help="Run only cells whose row, column, seed or folder has this text."),
+    ] = None,
+    epochs: Annotated[
+        int | None, typer.Option(help="Instead of the scale's; 2 proves that it starts.", min=1)
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the grid and how long it would take.")
+    ] = False,
+) -> None:
+    """Run an experiment as a grid of cells, each a run folder; write its tables and figures.
+
+    An interrupted grid goes on where it stopped when the same command is given again; finished
+    cells are never run twice, also when several experiments share them. A cell that fails does
+    not stop the others.
+
+    Example: labelproof bench ablation --scale tiny
+    """
+    console = Console(stderr=True)
+    if name is None:
+        Console().print(listing())
+        return
+    found = experiment(name)
+    sources = Sources(
+        out=out,
+        data=data,
+        human_labels=human_labels,
+        methods=_split(methods),
+        labels=_split(labels),
+        epochs=epochs,
+    )
+    size = _scale(scale)
+    if out.is_file():
+        raise BadInput(f"{out} is a file; name a folder with --out.")
+    cells = found.cells(size, sources, seeds or found.seeds[size])
+    picked = [cell for cell in cells if only is None or only in f"{place(cell)} {cell.name}"]
+    if not picked:
+        raise BadInput(f"no cell has {only!r} in it; --dry-run without --only shows them all.")
+    if dry_run:
+        from labelproof.bench.estimate import show_estimates
+
+        show_estimates(picked, out / "cells", jobs, Console())
+        return
+    with alone(out):
+        sys.exit(_run(found, size, cells, picked, out, jobs, console))
+
+
+def _run(
+    found: Experiment,
+    scale: Scale,
+    cells: list[Cell],
+    picked: list[Cell],
+    out: Path,
+    jobs: int,
+    console: Console,
+) -> int:
+    """Run the cells and write what they give; returns the exit code."""
+    runs, folder = out / "cells", out / f"{found.name}-{scale}"
+    runs.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    errors: dict[str, str] = {}
+
+    def keep(cell: Cell, error: str, seconds: float) -> None:
+        if error:
+            errors[cell.name] = error
+        display.ended(cell, error, seconds)
+        write_results(folder / "results.jsonl", _results(cells, runs, errors, scale).records)
+
+    total = len({cell.name for cell in picked})
+    try:
+        with Display(console, runs, total) as display:
+            run_cells(picked, runs, jobs, show=display.show, ended=keep)
+    except KeyboardInterrupt:
+        console.print(
+            "\nStopped. Finished cells stay, interrupted ones go on from their last whole epoch "
+            f"with:\n  {_command()}",
+            soft_wrap=True,
+            highlight=False,
+        )
+        return 130
+    results = _results(cells, runs, errors, scale)
+    write_results(folder / "results.jsonl", results.records)
+    _say(found.finish(results, folder), [r for r in picked if r.name in errors], errors, runs)
+    return 1 if errors else 0
+
+
+def _results(cells: list[Cell], runs: Path, errors: dict[str, str], scale: Scale) -> Results:
+    records = tuple(read_record(cell, runs, errors.get(cell.name, "")) for cell in cells)
+    return Results(scale=scale, records=records, command=_command())
+
+
+def _say(files: list[Path], failed: list[Cell], errors: dict[str, str], runs: Path) -> None:
+    """The tables, where everything is, and what failed."""
+    console = Console(soft_wrap=True, highlight=False, markup=False)
+    for path in files:
+        if path.suffix == ".md":
+            typer.echo(path.read_text(encoding="utf-8"))
+    for path in files:
+        console.print(f"written: {path}")
+    for cell in failed:
+        console.print(f"failed:  {place(cell)} ({runs / cell.name}): {errors[cell.name]}")
+
+
+def _command() -> str:
+    return "labelproof " + shlex.join(sys.argv[1:])
+
+
+def _split(text: str | None) -> tuple[str, ...] | None:
+    return None if text is None else tuple(w.strip() for w in text.split(",") if w.strip())
+
+
+def _scale(text: str) -> Scale:
+    for known in SCALES:
+        if text == known:
+            return known
+    raise BadInput(f"there is no scale {text!r}; {nearest(text, list(SCALES))}.")
+
+
+def listing() -> Table:
+    """Every experiment with one line."""
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for name in NAMES:
+        table.add_row(name, experiment(name).title)
+    return table
