@@ -33,7 +33,7 @@ from labelproof.errors import BadInput
 from labelproof.fit import fit, make_trunk
 from labelproof.model import Prediction, in_double, model_of
 from labelproof.outcome import LabelTable
-from labelproof.recipes import own_data
+from labelproof.recipes import own_data, with_changes
 from labelproof.settings import nearest, settings_of
 from labelproof.sizing import suited
 from labelproof.sources.arrays import as_inputs
@@ -212,10 +212,7 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         for name in changes:
             if name not in known:
                 raise BadInput(f"{self.method} has no setting {name!r}; {nearest(name, known)}.")
-        fitted = settings_of(suited(record, len(examples)))
-        if "epochs" in changes and "warmup" in fitted:  # keep the share of the warm-up
-            fitted["warmup"] = min(fitted["warmup"], changes["epochs"] // 3)
-        method: Method = replace(record, **{**fitted, **changes})
+        method: Method = with_changes(suited(record, len(examples)), changes)
         return method
 
     def _keep(self, result: Result, seed: int, reporter: Reporter | None) -> None:

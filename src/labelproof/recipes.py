@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, TypeVar
 
 from labelproof.engine.method import Method
 from labelproof.errors import BadInput
 from labelproof.methods import METHODS
-from labelproof.settings import nearest, override, read_changes, settings_of
+from labelproof.settings import nearest, read_changes
+from labelproof.sizing import shortened
 from labelproof.task import Kind
 
 Table = Mapping[str, Any]
+M = TypeVar("M")
 
 
 def method_type(name: str) -> type[Method]:
@@ -55,14 +58,18 @@ def chosen_method(
 ) -> Method:
     """The method called `name` for this kind of data or this recipe, with the user's changes.
 
-    Where the user shortens the epochs alone, the warm-up takes at most half of them.
+    Fewer epochs also shorten what is counted in epochs, unless the user sets it.
     """
     start = published(name, recipe) if recipe else own_data(name, kind)
-    warmup = settings_of(start).get("warmup")
-    epochs = changes.get("epochs", "")
-    if warmup and epochs.isdecimal() and "warmup" not in changes:
-        changes = {**changes, "warmup": str(min(warmup, int(epochs) // 2))}
-    return override(start, changes)
+    changed = read_changes(start, changes)
+    return with_changes(start, changed)
+
+
+def with_changes(method: M, changes: Mapping[str, Any]) -> M:
+    """The record with settings changed; fewer epochs shorten what is counted in epochs."""
+    record: Any = shortened(method, changes["epochs"]) if "epochs" in changes else method
+    changed: M = replace(record, **changes)
+    return changed
 
 
 def _tables(name: str) -> dict[str, Table]:

@@ -1,7 +1,7 @@
 """Hyper-parameters: ranges written as types, one check, and `--set name=value`.
 
 A method is a frozen dataclass whose field types say what is allowed (`Share`, `Positive`, ...).
-`check` enforces them when a record is made; `override` turns the user's text into a changed record.
+`check` enforces them when a record is made; `read_changes` turns the user's text into values.
 """
 
 from __future__ import annotations
@@ -9,13 +9,11 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from types import UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from labelproof.errors import BadInput
-
-R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -34,6 +32,11 @@ class Range:
         if self.high == math.inf:
             return f"{'above' if self.open_low else 'at least'} {self.low:g}"
         return f"{'above' if self.open_low else 'from'} {self.low:g} to {self.high:g}"
+
+
+@dataclass(frozen=True)
+class Epochs:
+    """Marks a setting that is counted in epochs, so that it shrinks with them (`sizing`)."""
 
 
 Count = Annotated[int, Range(1)]
@@ -60,11 +63,6 @@ def check(record: Any) -> None:
     hints = get_type_hints(type(record), include_extras=True)
     for name, value in settings_of(record).items():
         _check_value(type(record).__name__, name, value, hints[name])
-
-
-def override(record: R, changes: Mapping[str, str]) -> R:
-    """The record with `changes` applied; each value is text, read as its field's type."""
-    return replace(record, **read_changes(record, changes))  # type: ignore[type-var]
 
 
 def read_changes(record: Any, changes: Mapping[str, str]) -> dict[str, Any]:
@@ -125,7 +123,7 @@ def _describe(option: Any) -> str:
     if get_origin(plain) is Literal:
         return "one of " + ", ".join(map(repr, get_args(plain)))
     words = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
-    limits = "".join(f" {m}" for m in getattr(option, "__metadata__", ()))
+    limits = "".join(f" {m}" for m in getattr(option, "__metadata__", ()) if isinstance(m, Range))
     return words.get(plain, getattr(plain, "__name__", str(plain))) + limits
 
 

@@ -1,14 +1,17 @@
-"""Settings that suit the size of the data: few examples need smaller batches and more passes.
+"""Settings that suit the size of the data and the length of the run.
 
 The defaults of `recipes` are for thousands of examples. A hundred of them would make one step an
-epoch, and a dozen steps teach a network nothing.
+epoch, and a dozen steps teach a network nothing, so few examples get smaller batches and more
+passes. Where a user wants fewer passes, ramps and cycles must end before the run does.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_type_hints
+
+from labelproof.settings import Epochs, Range, settings_of
 
 M = TypeVar("M")
 
@@ -31,3 +34,32 @@ def suited(method: M, size: int) -> M:
         changes["warmup"] = factor * record.warmup
     suited_record: M = replace(record, **changes)
     return suited_record
+
+
+def shortened(method: M, epochs: int) -> M:
+    """The record with so many epochs; where they are fewer, lengths counted in epochs shrink.
+
+    They shrink in proportion, though up to a quarter of the run is left to each; a warm-up, which
+    needs its steps, stays as it is up to half of the run. A longer run leaves all as it is.
+    """
+    record: Any = method
+    changes: dict[str, Any] = {"epochs": epochs}
+    if 0 < epochs < record.epochs:
+        hints = get_type_hints(type(record), include_extras=True)
+        for name, value in settings_of(record).items():
+            if name == "warmup":
+                changes[name] = min(value, epochs // 2)
+            elif Epochs() in getattr(hints[name], "__metadata__", ()):
+                low = next(m.low for m in hints[name].__metadata__ if isinstance(m, Range))
+                changes[name] = max(low, _shrunk(value, epochs, record.epochs))
+    shorter: M = replace(record, **changes)
+    return shorter
+
+
+def _shrunk(value: float, epochs: int, before: int) -> float:
+    part = value * epochs / before
+    if isinstance(value, float):
+        return part
+    least = max(epochs // 4, 1 if epochs > 2 else 0)
+    most = epochs - 1 if value < before else epochs
+    return min(max(round(part), min(value, least)), most)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Literal
 
 import pytest
@@ -17,7 +17,7 @@ from labelproof.settings import (
     Share,
     check,
     nearest,
-    override,
+    read_changes,
     settings_of,
     split_settings,
 )
@@ -117,7 +117,7 @@ def test_values_out_of_range_are_refused_in_a_sentence(name, value, wanted):
     ],
 )
 def test_text_is_read_as_the_type_of_the_setting(name, text, value):
-    changed = override(Record(), {name: text})
+    changed = replace(Record(), **read_changes(Record(), {name: text}))
     found = getattr(changed, name)
     assert found == value
     assert type(found) is type(value)
@@ -139,18 +139,18 @@ def test_text_is_read_as_the_type_of_the_setting(name, text, value):
 )
 def test_text_that_cannot_be_read_is_refused_with_the_setting(name, text, wanted):
     with pytest.raises(BadInput, match=f"--set {name}: expected ") as caught:
-        override(Record(), {name: text})
+        replace(Record(), **read_changes(Record(), {name: text}))
     assert wanted in str(caught.value)
 
 
 def test_text_that_reads_well_must_be_in_range_too():
     with pytest.raises(BadInput, match=r"Record: lr must be a number above 0, not -1\.0\."):
-        override(Record(), {"lr": "-1"})
+        replace(Record(), **read_changes(Record(), {"lr": "-1"}))
 
 
 def test_an_unknown_setting_is_answered_with_the_nearest():
     with pytest.raises(BadInput) as caught:
-        override(Record(), {"momentun": "0.5"})
+        read_changes(Record(), {"momentun": "0.5"})
     sentence = str(caught.value)
     assert sentence.startswith("Record has no setting 'momentun'; did you mean 'momentum'? known: ")
     assert all(name in sentence for name in settings_of(Record()))

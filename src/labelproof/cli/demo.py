@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,6 +15,7 @@ from labelproof.engine.log import reporter_for
 from labelproof.errors import BadInput
 from labelproof.fit import fit
 from labelproof.recipes import own_data
+from labelproof.sizing import shortened
 from labelproof.sources import load
 from labelproof.task import Examples
 
@@ -56,7 +56,7 @@ def demo(
 def _train(examples: Examples, name: str, folder: Path, seed: int) -> None:
     fit(
         examples,
-        replace(own_data(name, examples.kind), epochs=EPOCHS),  # type: ignore[type-var]
+        shortened(own_data(name, examples.kind), EPOCHS),
         name=name,
         noise=NOISE,
         seed=seed,

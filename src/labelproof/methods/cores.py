@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import repeat
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -28,7 +28,7 @@ from labelproof.engine.method import Logs, Phase
 from labelproof.engine.run import Run
 from labelproof.errors import BadInput
 from labelproof.nets.heads import linear
-from labelproof.settings import Count, Natural, NonNegative, Positive, Share, check
+from labelproof.settings import Count, Epochs, Natural, NonNegative, Positive, Share, check
 
 STAR: dict[str, Any] = {"epochs": 1641, "consistency": 1600}
 PUBLISHED: dict[str, dict[str, Any]] = {
@@ -69,12 +69,12 @@ class CORES:
     weight_decay: NonNegative = 0.0
     decay_at: Share = 0.5  # lr x 0.1 from this share of the sieve's epochs on
     beta: NonNegative = 2.0  # β, weight of the confidence regulariser
-    beta_from: Natural = 10  # epoch from which β rises from 0
-    beta_full: Natural = 40  # epoch from which β is whole
+    beta_from: Annotated[Natural, Epochs()] = 10  # epoch from which β rises from 0
+    beta_full: Annotated[Count, Epochs()] = 40  # epoch from which β is whole
     floor: Positive = 1e-8  # added to probabilities in the mean over labels, unbounded without it
-    sieve_from: Natural = 31  # first epoch that leaves examples out
+    sieve_from: Annotated[Natural, Epochs()] = 31  # first epoch that leaves examples out
     prior: Literal["given", "uniform"] = "given"  # labels expected by the regulariser
-    consistency: Natural = 0  # CORES*: so many of the epochs, the last ones, are its second phase
+    consistency: Annotated[Natural, Epochs()] = 0  # CORES*: the last so many are its second phase
     labelled: Count = 320  # kept examples a step
     others: Count = 160  # sieved-out examples a step
     consistency_weight: NonNegative = 0.4  # r
@@ -91,9 +91,9 @@ class CORES:
                 f"CORES: consistency must be smaller than epochs, not {self.consistency} of "
                 f"{self.epochs}."
             )
-        if self.beta_full <= self.beta_from:
+        if self.beta_full < self.beta_from:
             raise BadInput(
-                f"CORES: beta_full must be greater than beta_from, not {self.beta_full} after "
+                f"CORES: beta_full must not be less than beta_from, not {self.beta_full} after "
                 f"{self.beta_from}."
             )
 

@@ -11,7 +11,7 @@ Shapes: B batch, C classes, N training examples.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -21,7 +21,7 @@ from labelproof.engine.learner import SGD, Learner
 from labelproof.engine.method import Logs, Phase
 from labelproof.engine.run import Run
 from labelproof.nets.heads import linear
-from labelproof.settings import Count, NonNegative, Positive, Share, check
+from labelproof.settings import Count, Epochs, NonNegative, Positive, Share, check
 
 # what the method must be told: the share of labels that really are wrong
 WRONG: dict[str, float] = {
@@ -66,7 +66,7 @@ class CoTeaching:
     epochs: Count = 200
     batch: Count = 128
     noise_rate: Share = 0.2  # τ, share of wrong labels; the paper takes it as known
-    ramp: Count = 10  # T_k, epochs until τ is left out
+    ramp: Annotated[Count, Epochs()] = 10  # T_k, epochs until τ is left out
     exponent: Positive = 1.0  # c
     schedule: Literal["released", "paper"] = "released"  # of the share left out
     optimiser: Literal["adam", "sgd"] = "adam"

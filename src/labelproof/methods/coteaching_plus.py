@@ -11,7 +11,7 @@ Shapes: B batch, C classes, N training examples; D examples of a batch with diff
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -23,7 +23,7 @@ from labelproof.engine.method import Logs, Phase
 from labelproof.engine.run import Run
 from labelproof.errors import BadInput
 from labelproof.nets.heads import linear
-from labelproof.settings import Count, Natural, NonNegative, Positive, Share, check
+from labelproof.settings import Count, Epochs, Natural, NonNegative, Positive, Share, check
 
 PUBLISHED: dict[str, dict[str, Any]] = {  # all with symmetric noise that excludes the true class
     "cifar10-symmetric-exclusive-0.2": {"noise_rate": 0.2},
@@ -55,10 +55,10 @@ class CoTeachingPlus:
     cost: ClassVar[str] = "2 N + 4 D, D examples on which the networks disagree"
 
     epochs: Count = 200
-    together: Natural = 20  # epochs of plain Co-teaching before disagreement counts
+    together: Annotated[Natural, Epochs()] = 20  # of plain Co-teaching, before disagreement counts
     batch: Count = 128
     noise_rate: Share = 0.2  # τ, share of wrong labels; the paper takes it as known
-    ramp: Count = 10  # E_k, epochs until τ is left out
+    ramp: Annotated[Count, Epochs()] = 10  # E_k, epochs until τ is left out
     exponent: Positive = 1.0  # c
     schedule: Literal["released", "paper"] = "released"  # of the share left out
     settle: Natural = 5000  # steps during which a batch without disagreement is trained on whole

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import repeat
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -25,7 +25,7 @@ from labelproof.engine.method import Logs, Phase
 from labelproof.engine.run import Run
 from labelproof.errors import BadInput
 from labelproof.nets.heads import linear
-from labelproof.settings import Count, Natural, NonNegative, Positive, Share, check
+from labelproof.settings import Count, Epochs, Natural, NonNegative, Positive, Share, check
 
 NINETY: dict[str, Any] = {"threshold": 0.6, "average": 5}  # where 90 % of the labels are redrawn
 PUBLISHED: dict[str, dict[str, Any]] = {
@@ -92,7 +92,7 @@ class DivideMix:
     temperature: Positive = 0.5  # T
     alpha: Positive = 4.0  # Beta(α, α) of the mixing weight
     lambda_u: NonNegative = 25.0  # λ_u, weight of L_U
-    ramp: Positive = 16.0  # epochs until λ_u is reached
+    ramp: Annotated[Positive, Epochs()] = 16.0  # epochs until λ_u is reached
     square: Literal["mean", "sum"] = "mean"  # L_U over classes: released code | paper
     prior_weight: NonNegative = 1.0  # λ_r, weight of L_reg
     rows: Literal["all", "labelled"] = "all"  # rows that are forwarded; WebVision: labelled alone

@@ -26,7 +26,7 @@ from labelproof.engine.method import Logs, Phase
 from labelproof.engine.run import Run
 from labelproof.errors import BadInput
 from labelproof.nets.heads import linear, mlp
-from labelproof.settings import Count, Natural, NonNegative, Positive, Range, Share, check
+from labelproof.settings import Count, Epochs, Natural, NonNegative, Positive, Range, Share, check
 
 ASYMMETRIC = {"confidence_penalty": 1.0}
 CIFAR_100 = {"warmup": 30}
@@ -124,7 +124,7 @@ class DPC:
     alpha: Positive = 4.0  # Beta(α, α) of the mixing weight
     sup_on: Literal["mixed", "unmixed"] = "mixed"  # released code | the paper's formula
     lambda_u: NonNegative = 25.0  # λ_u, weight of L_uns
-    ramp: Positive = 16.0  # epochs until λ_u is reached
+    ramp: Annotated[Positive, Epochs()] = 16.0  # epochs until λ_u is reached
     two_heads: bool = True
     prior_weight: NonNegative = 1.0
     rows: Literal["all", "labelled"] = "all"  # rows that are forwarded; WebVision: labelled alone

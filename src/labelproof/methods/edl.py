@@ -12,7 +12,7 @@ Shapes: B batch, C classes, N training examples.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -23,7 +23,7 @@ from labelproof.engine.learner import SGD, Learner
 from labelproof.engine.method import Logs, Phase
 from labelproof.engine.run import Run
 from labelproof.nets.heads import linear
-from labelproof.settings import Count, NonNegative, Positive, Share, check
+from labelproof.settings import Count, Epochs, NonNegative, Positive, Share, check
 
 PUBLISHED: dict[str, dict[str, object]] = {
     "mnist": {"epochs": 50, "batch": 1000, "optimiser": "adam", "lr": 1e-3, "weight_decay": 5e-3}
@@ -60,7 +60,7 @@ class EDL:
     risk: Literal["squared", "log", "digamma"] = "squared"  # eq. 5 | eq. 3 | eq. 4
     evidence: Literal["exp", "softplus", "relu"] = "exp"
     scale: Positive = 10.0  # "exp": the output is divided by it and kept within ±10
-    anneal: NonNegative = 10.0  # epochs until the divergence has its full weight
+    anneal: Annotated[NonNegative, Epochs()] = 10.0  # until the divergence has its full weight
     divergence: NonNegative = 1.0  # that full weight
 
     def __post_init__(self) -> None:

@@ -11,7 +11,7 @@ Shapes: B batch, C classes, N training examples.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -21,7 +21,7 @@ from labelproof.engine.learner import SGD, Learner
 from labelproof.engine.method import Logs, Phase
 from labelproof.engine.run import Run
 from labelproof.nets.heads import linear
-from labelproof.settings import Count, NonNegative, Positive, Share, check
+from labelproof.settings import Count, Epochs, NonNegative, Positive, Share, check
 
 SYMMETRIC, ASYMMETRIC = ("0.2", "0.5", "0.8"), ("0.1", "0.3", "0.4")
 CIFAR10_ASYMMETRIC: dict[str, object] = {
@@ -71,7 +71,7 @@ class ELR:
     momentum: Share = 0.9
     weight_decay: NonNegative = 1e-3
     schedule: Literal["cosine", "steps"] = "cosine"
-    cycle: Count = 10  # "cosine": epochs until the learning rate starts anew
+    cycle: Annotated[Count, Epochs()] = 10  # "cosine": epochs until the learning rate starts anew
     lr_floor: NonNegative = 1e-3  # "cosine": where each cycle ends
     decay_at: tuple[Share, ...] = (1 / 3, 2 / 3)  # "steps": shares of the epochs
     decay: Positive = 0.01  # "steps": what the learning rate is multiplied by at each of them

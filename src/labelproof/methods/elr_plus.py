@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -24,7 +24,7 @@ from labelproof.engine.learner import SGD, Learner
 from labelproof.engine.method import Logs, Phase
 from labelproof.engine.run import Run
 from labelproof.nets.heads import MultiHead, linear
-from labelproof.settings import Count, NonNegative, Positive, Share, check
+from labelproof.settings import Count, Epochs, NonNegative, Positive, Share, check
 
 SYMMETRIC, ASYMMETRIC = ("0.2", "0.5", "0.8"), ("0.1", "0.3", "0.4")
 CIFAR_100: dict[str, object] = {
@@ -87,12 +87,12 @@ class ELRPlus:
     decay_at: Share = 0.75  # lr x 0.1 from this share of the epochs on
     beta: Share = 0.7  # β, how much of t is kept at each update
     lam: NonNegative = 3.0  # λ, weight of the regulariser
-    lam_ramp: NonNegative = 0.0  # epochs until λ is reached
+    lam_ramp: Annotated[NonNegative, Epochs()] = 0.0  # epochs until λ is reached
     alpha: NonNegative = 1.0  # Beta(α, α) of the mixing weight
     agree: bool = False  # labels weighted by the targets, as released for 100 classes
     average: Literal["ramped", "running"] = "ramped"  # how the decay of the copies begins
     decay: Share = 0.997  # of the averaged copies
-    average_ramp: NonNegative = 40_000 / 352  # "ramped": epochs until the decay is reached
+    average_ramp: Annotated[NonNegative, Epochs()] = 40_000 / 352  # "ramped": until it is reached
 
     def __post_init__(self) -> None:
         check(self)

@@ -23,7 +23,7 @@ from labelproof.engine.learner import SGD, Learner
 from labelproof.engine.method import Logs, Phase
 from labelproof.engine.run import Run
 from labelproof.nets.heads import MultiHead, linear
-from labelproof.settings import Count, NonNegative, Positive, Range, Share, check
+from labelproof.settings import Count, Epochs, NonNegative, Positive, Range, Share, check
 
 HUMANS = ("aggre", "rand1", "rand2", "rand3", "worst")
 NOISES = "symmetric-0.2 symmetric-0.5 symmetric-0.8 asymmetric-0.1 asymmetric-0.3 asymmetric-0.4"
@@ -74,7 +74,7 @@ class GCE:
     truncate: bool = False
     k: Share = 0.5  # examples with p_y <= k are pruned
     prune_from: Share = 1 / 3  # share of the epochs before the first pruning
-    prune_every: Count = 10  # epochs between prunings
+    prune_every: Annotated[Count, Epochs()] = 10  # epochs between prunings
     hold_out: Annotated[float, Range(0, 0.5)] = 0.0  # share that picks the pruning epoch; 0: latest
 
     def __post_init__(self) -> None:

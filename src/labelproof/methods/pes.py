@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import islice, repeat
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -25,7 +25,7 @@ from labelproof.engine.method import Logs, Phase
 from labelproof.engine.run import Run
 from labelproof.errors import BadInput
 from labelproof.nets.heads import linear
-from labelproof.settings import Count, Natural, NonNegative, Positive, Share, check
+from labelproof.settings import Count, Epochs, Natural, NonNegative, Positive, Share, check
 
 PUBLISHED: dict[str, dict[str, Any]] = {
     "cifar10-instance-0.4": {"lambda_u": 15.0},
@@ -66,8 +66,8 @@ class PES:
     cost: ClassVar[str] = "(8 + 2 u) N, u <= 1/2 the unlabelled share of a batch"
 
     epochs: Count = 305  # 300 of the whole network, and `renew` of its head alone
-    early: Natural = 20  # T_1, epochs on all given labels
-    renew: Natural = 5  # T_2, epochs of the new head alone
+    early: Annotated[Natural, Epochs()] = 20  # T_1, epochs on all given labels
+    renew: Annotated[Natural, Epochs()] = 5  # T_2, epochs of the new head alone
     renew_lr: Positive = 1e-4  # of Adam on the new head
     rebuild_optimiser: bool = False  # True trains the new head further; released: it stays
     batch: Count = 128  # labelled and unlabelled examples together
@@ -80,7 +80,7 @@ class PES:
     alpha: Positive = 4.0  # Beta(α, α) of the mixing weight, first half of the epochs
     late_alpha: Positive = 0.75  # the same, second half
     lambda_u: NonNegative = 150.0  # λ_u, weight of L_u
-    ramp: Positive = 16.0  # epochs until λ_u is reached
+    ramp: Annotated[Positive, Epochs()] = 16.0  # epochs until λ_u is reached
 
     def __post_init__(self) -> None:
         check(self)
