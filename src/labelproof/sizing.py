@@ -56,9 +56,9 @@ def shortened(method: M, epochs: int) -> M:
     return shorter
 
 
-def _shrunk(value: float, epochs: int, before: int) -> float:
+def _shrunk(value: int | float, epochs: int, before: int) -> int | float:
     part = value * epochs / before
-    if isinstance(value, float):
+    if not isinstance(value, int):
         return part
     least = max(epochs // 4, 1 if epochs > 2 else 0)
     most = epochs - 1 if value < before else epochs

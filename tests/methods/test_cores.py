@@ -308,7 +308,7 @@ def test_settings_that_contradict_each_other():
     with pytest.raises(BadInput, match="consistency"):
         CORES(epochs=5, consistency=5)
     with pytest.raises(BadInput, match="beta_full"):
-        CORES(beta_from=10, beta_full=10)
+        CORES(beta_from=10, beta_full=9)
 
 
 @pytest.mark.parametrize(
