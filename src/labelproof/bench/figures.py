@@ -147,8 +147,11 @@ def reliability(title: str, curves: Mapping[str, Calibrated]) -> Panel:
         for number, (name, curve) in enumerate(curves.items()):
             _reliability_line(axes, number, f"{name}: ECE {curve.ece:.3f}", curve.diagram)
         axes.set(xlim=(0, 1.02), ylim=(0, 1.02), aspect="equal", xticks=SHARES, yticks=SHARES)
-        size = sum(next(iter(curves.values())).diagram.count)
-        xlabel = f"confidence (mean of the bin; hollow: fewer than {FEW} in it)"
+        counts = next(iter(curves.values())).diagram.count
+        size, xlabel = (
+            sum(counts),
+            f"confidence ({len(counts)} bins; hollow: fewer than {FEW} in it)",
+        )
         _name(axes, f"{title} (n = {size:,})", xlabel, "accuracy")
         _legend(axes)
 
@@ -184,8 +187,8 @@ def histogram(title: str, xlabel: str, parts: Mapping[str, Numbers], edges: Numb
     return panel
 
 
-def roc(title: str, curves: Mapping[str, Roc]) -> Panel:
-    """Wrong labels found against right labels wrongly accused."""
+def roc(title: str, curves: Mapping[str, Roc], size: int) -> Panel:
+    """Wrong labels found against right labels wrongly accused, of `size` labels in all."""
 
     def panel(axes: Axes) -> None:
         axes.plot([0, 1], [0, 1], color=GREY, lw=1, ls=":")
@@ -199,7 +202,8 @@ def roc(title: str, curves: Mapping[str, Roc]) -> Panel:
                 label=f"{name}: AUROC {curve.auroc:.4f}",
             )
         axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.01), aspect="equal")
-        _name(axes, title, "right labels called wrong", "wrong labels called wrong")
+        heading = f"{title} (n = {size:,})"
+        _name(axes, heading, "share of right labels accused", "share of wrong labels found")
         _legend(axes)
 
     return panel
