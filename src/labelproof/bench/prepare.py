@@ -8,20 +8,31 @@ from __future__ import annotations
 import hashlib
 import zipfile
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from labelproof.bench.cell import Sources
 from labelproof.errors import BadInput
 from labelproof.files import written_whole
+from labelproof.sources import SourceOptions, load
 from labelproof.sources.npz import read_arrays
 from labelproof.sources.published import digits
+from labelproof.task import Inputs
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 LABEL_SETS = ("clean", "aggre", "rand1", "rand2", "rand3", "worst")
+IMAGE_KEYS = ("train_images", "train_labels", "test_images", "test_labels")
+CIFAR10_CLASSES = np.array(
+    ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
+)
+TINY_RATES = {"aggre": 0.09, "rand1": 0.17, "worst": 0.4}  # as in CIFAR-10N, but drawn at random
+SMALL, SMALL_TEST = 10_000, 4_000  # images
+SEED = 0  # of the subset
 
 
 def vectors_file(sources: Sources, label_sets: tuple[str, ...]) -> Path:
@@ -46,30 +57,145 @@ def vectors_file(sources: Sources, label_sets: tuple[str, ...]) -> Path:
 
 def tiny_vectors(sources: Sources) -> Path:
     """The digits as vectors with three sets of wrong labels, for trying things out."""
+    images = _digits()
+    flat = {key: _rows(images[key]) for key in ("x", "x_test")}
+    return store(sources.out, "digits-vectors", {**images, **flat})
+
+
+def _rows(images: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
+    """One channel of every picture as a row of numbers from 0 to 1."""
+    flat = images[..., 0].reshape(len(images), -1)
+    return (flat / 255).astype(np.float32)
+
+
+def tiny_images(sources: Sources) -> Path:
+    """The digits as images with the same sets of wrong labels."""
+    return store(sources.out, "digits-images", _digits())
+
+
+def _digits() -> dict[str, npt.NDArray[Any]]:
     data = digits.load()
     assert data.test is not None
-    assert data.labels is not None
     clean = np.asarray(data.labels, np.int64)
-    arrays: dict[str, npt.NDArray[Any]] = {"clean": clean, "y_test": np.asarray(data.test.labels)}
-    for name, share in (("aggre", 0.09), ("rand1", 0.17), ("worst", 0.4)):
-        arrays[name] = _redrawn(clean, share)
-    return store(
-        sources.out, "digits-vectors", {"x": _flat(data.x), "x_test": _flat(data.test.x), **arrays}
-    )
+    wrong = {name: _redrawn(clean, share) for name, share in TINY_RATES.items()}
+    arrays: dict[str, npt.NDArray[Any]] = {"clean": clean, "y": clean, **wrong}
+    arrays |= {"x": _pixels(data.x), "x_test": _pixels(data.test.x)}
+    return {**arrays, "y_test": np.asarray(data.test.labels, np.int64)}
 
 
-def _flat(x: Any) -> npt.NDArray[np.float32]:
-    """One channel of the pictures as rows of numbers from 0 to 1."""
-    import torch
-
-    pixels = x.take(torch.arange(len(x))).numpy()[..., 0]
-    return np.ascontiguousarray(pixels.reshape(len(pixels), -1).astype(np.float32) / 255)
+def _pixels(x: Inputs) -> npt.NDArray[np.uint8]:
+    return np.asarray(x.take(torch.arange(len(x))).numpy(), np.uint8)
 
 
 def _redrawn(labels: npt.NDArray[np.int64], share: float) -> npt.NDArray[np.int64]:
     rng = np.random.default_rng(0)
     wrong = rng.random(len(labels)) < share
     return np.where(wrong, (labels + rng.integers(1, 10, len(labels))) % 10, labels)
+
+
+@lru_cache(maxsize=4)
+def small_images(sources: Sources) -> Path:
+    """10,000 CIFAR-10 images at 16 x 16 pixels, 4,000 to test with, and their human labels."""
+    images = cifar10_arrays(sources)
+    rng = np.random.default_rng(SEED)
+    rows = np.sort(rng.permutation(len(images["x"]))[:SMALL])
+    test = np.sort(rng.permutation(len(images["x_test"]))[:SMALL_TEST])
+    kept = {key: value[rows] for key, value in images.items() if key in (*LABEL_SETS, "y")}
+    arrays = {
+        **kept,
+        "x": halved(images["x"][rows]),
+        "x_test": halved(images["x_test"][test]),
+        "y_test": images["y_test"][test],
+        "classes": images["classes"],
+    }
+    return store(sources.out, "cifar10-small", arrays)
+
+
+@lru_cache(maxsize=4)
+def full_images(sources: Sources) -> Path:
+    """CIFAR-10 as it is, from an .npz, in the form that `labelproof fit` reads."""
+    return store(sources.out, "cifar10", cifar10_arrays(sources))
+
+
+def halved(images: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    """Images (N, H, W, 3) averaged over squares of two by two pixels."""
+    n, height, width, channels = images.shape
+    squares = images.reshape(n, height // 2, 2, width // 2, 2, channels)
+    means: npt.NDArray[np.float64] = squares.mean((2, 4))
+    return np.rint(means).astype(np.uint8)
+
+
+def cifar10_arrays(sources: Sources) -> dict[str, npt.NDArray[Any]]:
+    """CIFAR-10 from the user's folder or .npz, with the human labels where they are known."""
+    if sources.data is None:
+        raise BadInput(
+            "this experiment needs CIFAR-10: name with --data a folder that holds "
+            "cifar-10-batches-py, or an .npz with train_images, train_labels, test_images and "
+            "test_labels; to try it without data add --scale tiny."
+        )
+    arrays = _from_folder(sources.data) if sources.data.is_dir() else _from_npz(sources.data)
+    return {**arrays, "clean": arrays["y"], **human_labels(sources, arrays["y"])}
+
+
+def _from_folder(folder: Path) -> dict[str, npt.NDArray[Any]]:
+    data = load("cifar10", SourceOptions(data_dir=folder))
+    assert data.test is not None
+    return {
+        "x": _pixels(data.x),
+        "y": np.asarray(data.labels, np.int64),
+        "x_test": _pixels(data.test.x),
+        "y_test": np.asarray(data.test.labels, np.int64),
+        "classes": np.array(data.classes),
+    }
+
+
+def _from_npz(path: Path) -> dict[str, npt.NDArray[Any]]:
+    if not path.is_file():
+        raise BadInput(f"expected CIFAR-10 at {path}, but nothing is there; name another --data.")
+    found, shapes = read_arrays(path, set(IMAGE_KEYS))
+    missing = [key for key in IMAGE_KEYS if key not in found]
+    if missing:
+        raise BadInput(
+            f"expected the arrays {', '.join(missing)} in {path.name}, but it holds "
+            f"{', '.join(sorted(shapes))}; save CIFAR-10 under these names."
+        )
+    train, labels, test, test_labels = (found[key] for key in IMAGE_KEYS)
+    for name, images in (("train_images", train), ("test_images", test)):
+        if images.dtype != np.uint8 or images.shape[1:] != (32, 32, 3):
+            raise BadInput(
+                f"expected {name} of shape (N, 32, 32, 3) and type uint8 in {path.name}, but it "
+                f"has shape {images.shape} and type {images.dtype}; save them in that form."
+            )
+    return {
+        "x": train,
+        "y": labels.astype(np.int64),
+        "x_test": test,
+        "y_test": test_labels.astype(np.int64),
+        "classes": CIFAR10_CLASSES,
+    }
+
+
+def human_labels(
+    sources: Sources, truth: npt.NDArray[np.int64]
+) -> dict[str, npt.NDArray[np.int64]]:
+    """The label sets of CIFAR-10N in the order of the images; none where no file is named."""
+    path = sources.human_labels
+    if path is None:
+        return {}
+    if not path.is_file():
+        raise BadInput(f"expected human labels at {path}, but no file is there.")
+    found, shapes = read_arrays(path, set(LABEL_SETS))
+    if "clean" not in found:
+        raise BadInput(
+            f"expected the array clean beside the human labels in {path.name}, to make sure that "
+            f"they are in the order of the images, but it holds {', '.join(sorted(shapes))}."
+        )
+    if not np.array_equal(found["clean"], truth):
+        raise BadInput(
+            f"the labels in {path.name} are not in the order of the CIFAR-10 images: its array "
+            "clean differs from theirs; use files of the same order."
+        )
+    return {key: value.astype(np.int64) for key, value in found.items() if key != "clean"}
 
 
 def store(out: Path, stem: str, arrays: Arrays) -> Path:

@@ -1,0 +1,215 @@
+"""What `paper`, `small` and `tiny` mean: data, network, epochs. docs/bench.md says it in prose.
+
+A `Setting` is a column of a table: data with its noise. `published_form` and `own_form` make the
+command of a run on it: the paper's recipe, or the defaults a user would meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from labelproof.bench.cell import Scale, Sources
+from labelproof.bench.prepare import full_images, small_images, tiny_images
+from labelproof.errors import BadInput
+from labelproof.recipes import published_names
+from labelproof.sources.published.cifar import CIFAR10, CIFAR100
+from labelproof.sources.published.humans import FOLDERS, SETS
+from labelproof.sources.published.locate import locate
+
+EPOCHS: Mapping[Scale, int] = {"small": 12, "tiny": 4}
+WARMUP: Mapping[Scale, int] = {"small": 3, "tiny": 2}  # of DPC and DivideMix
+NETS: Mapping[Scale, str] = {"small": "cnn", "tiny": "cnn"}
+WITH_WARMUP = ("dpc", "dividemix")
+STAR = "dpc_star"  # DPC*: DPC with strong views
+KINDS = {"symmetric": "sym.", "asymmetric": "asym."}
+TITLES = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
+CLASSES = {"cifar10": 10, "cifar100": 100}
+QUICK = ("--calibrate", "quick")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """A column: data and its noise."""
+
+    column: str
+    recipe: str  # its name among the published settings
+    words: tuple[str, ...]  # arguments of `labelproof fit` that read the data
+    net: str
+    rate: float  # share of labels that are wrong
+
+
+def synthetic_settings(scale: Scale, sources: Sources, names: Sequence[str]) -> list[Setting]:
+    """Columns with label noise put in, by names such as cifar10-symmetric-0.5."""
+    found = []
+    for name in names:
+        data, kind, rate = name.split("-")
+        words = image_words(scale, sources, data)
+        if words is not None:
+            noise = f"{kind}:{rate}" if kind == "symmetric" else f"{kind}-{data}:{rate}"
+            title = "digits" if scale == "tiny" else TITLES[data]
+            found.append(
+                Setting(
+                    column=f"{title} {KINDS[kind]} {float(rate):.0%}",
+                    recipe=name,
+                    words=(*words, "--noise", noise),
+                    net=NETS.get(scale, "preact18"),
+                    rate=wrong_share(data, kind, float(rate)),
+                )
+            )
+    if not found:
+        raise BadInput(f"none of the columns {', '.join(names)} has its data in {sources.data}.")
+    return found
+
+
+def wrong_share(data: str, kind: str, rate: float) -> float:
+    """Share of labels that a nominal rate makes wrong."""
+    if kind == "symmetric":
+        return rate * (1 - 1 / CLASSES[data])
+    return rate / 2 if data == "cifar10" else rate
+
+
+def image_words(scale: Scale, sources: Sources, data: str) -> tuple[str, ...] | None:
+    """Where the images are; None where the user has this set not, but another one."""
+    if scale == "tiny":
+        return ("digits",)
+    if scale == "small":
+        return (str(small_images(sources)),)
+    if sources.data is not None and sources.data.is_file():
+        return (str(full_images(sources)),) if data == "cifar10" else None
+    if sources.data is None or not sources.data.is_dir():
+        raise BadInput(
+            "the scale paper needs --data DIR, a folder with cifar-10-batches-py and "
+            f"cifar-100-python; {sources.data or 'nothing'} was named."
+        )
+    cifar = CIFAR10 if data == "cifar10" else CIFAR100
+    try:
+        locate(sources.data, (cifar.python, cifar.binary))
+    except BadInput:
+        if not any((sources.data / c.python.folder).is_dir() for c in (CIFAR10, CIFAR100)):
+            raise
+        return None
+    return (data, "--data-dir", str(sources.data.resolve()))
+
+
+def human_settings(scale: Scale, sources: Sources, names: Sequence[str]) -> list[Setting]:
+    """Columns with labels that people gave: aggre, rand1, ..., worst, noisy100."""
+    return [_human(scale, sources, name) for name in names]
+
+
+HUMAN_RATES = {"aggre": 0.0903, "rand1": 0.1723, "rand2": 0.1812, "rand3": 0.1764}
+HUMAN_RATES |= {"worst": 0.4021, "noisy100": 0.4020}
+
+
+def _human(scale: Scale, sources: Sources, name: str) -> Setting:
+    recipe = "cifar100n" if name == "noisy100" else f"cifar10n-{name}"
+    return Setting(
+        column=f"digits {name}" if scale == "tiny" else name,
+        recipe=recipe,
+        words=_human_words(scale, sources, name, recipe),
+        net=NETS.get(scale, "resnet34"),
+        rate=HUMAN_RATES[name],
+    )
+
+
+def _human_words(scale: Scale, sources: Sources, name: str, recipe: str) -> tuple[str, ...]:
+    keys = ("--label-key", name, "--truth-key", "clean")
+    if scale == "tiny":
+        return (str(tiny_images(sources)), "--no-flip", *keys)
+    if scale == "paper" and sources.data is not None and sources.data.is_dir():
+        files = (SETS[recipe].labels, SETS[recipe].ordered)
+        if not any(
+            (sources.data / folder / file).is_file() for folder in FOLDERS for file in files
+        ):
+            raise BadInput(
+                f"expected {files[0]} of CIFAR-N in {sources.data}, but it is not there; put it "
+                "beside the CIFAR files, or leave its label sets out with --labels."
+            )
+        return (recipe, "--data-dir", str(sources.data.resolve()))
+    if name == "noisy100":
+        raise BadInput("noisy100 needs --scale paper and a folder with CIFAR-100; see --labels.")
+    if sources.human_labels is None:
+        raise BadInput(
+            "label sets of people need --human-labels FILE.npz with the arrays clean, aggre, "
+            "rand1, rand2, rand3 and worst in the order of the CIFAR-10 images."
+        )
+    file = small_images(sources) if scale == "small" else full_images(sources)
+    return (str(file), *keys)
+
+
+def published_form(
+    setting: Setting,
+    method: str,
+    scale: Scale,
+    sources: Sources,
+    changes: Mapping[str, object] | None = None,
+) -> tuple[str, ...]:
+    """Arguments of a run with the published settings; shorter below the scale paper."""
+    star, name = method == STAR, "dpc" if method == STAR else method
+    recipe = nearest_recipe(name, setting.recipe)
+    values = dict(changes or {})
+    if recipe != setting.recipe and name.startswith("coteaching"):
+        values.setdefault("noise_rate", round(setting.rate, 4))
+    recipe += "-star" if star else ""
+    return (
+        *_first(setting, name),
+        "--recipe",
+        recipe,
+        *_length(name, scale, sources),
+        *_sets(values, name, scale, sources),
+        *QUICK,
+    )
+
+
+def own_form(
+    setting: Setting,
+    method: str,
+    scale: Scale,
+    sources: Sources,
+    changes: Mapping[str, object] | None = None,
+) -> tuple[str, ...]:
+    """Arguments of a run with the defaults for a user's own images."""
+    sets = _sets(dict(changes or {}), method, scale, sources)
+    return (*_first(setting, method), *_length(method, scale, sources), *sets, *QUICK)
+
+
+def _first(setting: Setting, method: str) -> tuple[str, ...]:
+    data, *rest = setting.words
+    return (data, "--method", method, *rest, "--net", setting.net)
+
+
+def _length(method: str, scale: Scale, sources: Sources) -> tuple[str, ...]:
+    epochs = sources.epochs or EPOCHS.get(scale)
+    return ("--epochs", str(epochs)) if epochs else ()
+
+
+def _sets(
+    values: dict[str, object], method: str, scale: Scale, sources: Sources
+) -> tuple[str, ...]:
+    if method in WITH_WARMUP and scale in WARMUP and sources.epochs is None:
+        values = {"warmup": WARMUP[scale], **values}
+    return tuple(w for name, value in values.items() for w in ("--set", f"{name}={value}"))
+
+
+def nearest_recipe(method: str, wanted: str) -> str:
+    """The published setting of this name, or the one that is most like it.
+
+    Same data counts most, then the same kind of noise, then the nearest rate.
+    """
+    names = [n for n in published_names(method) if not n.endswith("-star")]
+    return wanted if wanted in names else max(names, key=lambda name: _likeness(name, wanted))
+
+
+def _likeness(name: str, wanted: str) -> tuple[int, int, float]:
+    (data, kind, rate), (data_2, kind_2, rate_2) = _parts(name), _parts(wanted)
+    classes = data.removesuffix("n") == data_2.removesuffix("n")
+    return (2 * (data == data_2) + classes, int(kind == kind_2), -abs(rate - rate_2))
+
+
+def _parts(name: str) -> tuple[str, str, float]:
+    data, _, rest = name.partition("-")
+    kind, _, rate = rest.rpartition("-")
+    try:
+        return data, kind, float(rate)
+    except ValueError:
+        return data, rest, HUMAN_RATES.get(rest, 0.0)
