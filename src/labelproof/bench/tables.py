@@ -76,6 +76,25 @@ def grid(
     )
 
 
+def listing(
+    results: Results, metrics: Sequence[Metric], *, title: str, notes: Sequence[str] = ()
+) -> Table:
+    """A line for every place of the grid, a column for every metric."""
+    places = [(c, r) for c in results.columns for r in results.rows if results.at(r, c)]
+    rows = []
+    for column, row in places:
+        records = results.at(row, column)
+        done = sum(record.state == "done" for record in records)
+        rows.append((column, row, *(entry(m, records) for m in metrics), str(done)))
+    return Table(
+        title=title,
+        header=("data", "method", *(metric.title for metric in metrics), "seeds"),
+        rows=tuple(rows),
+        notes=(*notes, *closing(results)),
+        words=2,
+    )
+
+
 def entry(metric: Metric, records: Sequence[Record]) -> str:
     """Mean ± standard deviation of the finished seeds; says what failed or is missing."""
     values = [metric.read(r.summary) for r in records if r.state == "done"]

@@ -8,7 +8,18 @@ from labelproof.bench.cell import Experiment
 from labelproof.errors import BadInput
 from labelproof.settings import nearest
 
-NAMES = ("vectors",)
+NAMES = (
+    "synthetic",
+    "cifarn",
+    "webvision",
+    "ablation",
+    "beta",
+    "gamma",
+    "overconfidence",
+    "vectors",
+    "images",
+    "lambda_u",
+)
 
 
 def experiment(name: str) -> Experiment:

@@ -1,0 +1,84 @@
+"""What each part of DPC adds, and what L_edl adds to other methods."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from labelproof.bench import published
+from labelproof.bench.cell import Cell, Experiment, Scale, Sources
+from labelproof.bench.results import AUROC, BEST, ECE, LAST, LAST10, Results
+from labelproof.bench.scales import Setting, published_form, synthetic_settings
+from labelproof.bench.tables import grid
+
+COLUMNS: dict[Scale, tuple[str, ...]] = {
+    "paper": tuple(
+        f"{data}-symmetric-{rate}" for data in ("cifar10", "cifar100") for rate in (0.2, 0.5, 0.8)
+    ),
+    "small": ("cifar10-symmetric-0.5", "cifar10-symmetric-0.8"),
+    "tiny": ("cifar10-symmetric-0.5",),
+}
+PARTS: dict[str, dict[str, object]] = {
+    "DPC": {},
+    "without L_edl": {"loss": "ce"},
+    "without large margin": {"criterion": "loss"},
+    "without two heads": {"two_heads": "false"},
+}
+PLUGGED: dict[str, tuple[str, dict[str, object]]] = {
+    "dividemix": ("dividemix", {}),
+    "dividemix with L_edl": ("dividemix", {"loss": "edl"}),
+    "sop_plus": ("sop_plus", {}),
+    "sop_plus with L_edl": ("sop_plus", {"loss": "edl"}),
+}
+
+
+def cells(scale: Scale, sources: Sources, seeds: int) -> list[Cell]:
+    """A cell for every part that is left out, every method with and without L_edl."""
+    found = []
+    for number, setting in enumerate(synthetic_settings(scale, sources, COLUMNS[scale])):
+        count = 1 if scale == "small" and number else seeds  # time for more seeds of one noise
+        rows = {row: ("dpc", changes) for row, changes in PARTS.items()}
+        if scale == "paper" or not number:
+            rows |= PLUGGED
+        found += [
+            _cell(setting, row, method, changes, seed, scale, sources)
+            for row, (method, changes) in rows.items()
+            for seed in range(count)
+        ]
+    return found
+
+
+def _cell(
+    setting: Setting,
+    row: str,
+    method: str,
+    changes: dict[str, object],
+    seed: int,
+    scale: Scale,
+    sources: Sources,
+) -> Cell:
+    command = published_form(setting, method, scale, sources, changes)
+    return Cell(row=row, column=setting.column, seed=seed, command=command)
+
+
+def finish(results: Results, folder: Path) -> list[Path]:
+    """Accuracy last and best, calibration error and how well wrong labels are found."""
+    last = LAST10 if results.scale == "paper" else LAST
+    lasts = published.numbers(published.ABLATION_LAST, published.ABLATION_COLUMNS)
+    bests = published.numbers(published.ABLATION_BEST, published.ABLATION_COLUMNS)
+    notes = (published.ABLATION_NOTE,) if results.scale != "tiny" else ()
+    title = "What the parts of DPC add"
+    files = grid(results, last, title=title, published=lasts, notes=notes).write(folder)
+    files += grid(results, BEST, title=title, published=bests, notes=notes).write(
+        folder, "table-best"
+    )
+    files += grid(results, ECE, title=title).write(folder, "table-ece")
+    return files + grid(results, AUROC, title=title).write(folder, "table-auroc")
+
+
+EXPERIMENT = Experiment(
+    name="ablation",
+    title="DPC without L_edl, large margin or two heads; L_edl in other methods (table 4)",
+    seeds={"paper": 3, "small": 2, "tiny": 1},
+    cells=cells,
+    finish=finish,
+)

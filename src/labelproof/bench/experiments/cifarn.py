@@ -1,0 +1,60 @@
+"""CIFAR-10 and CIFAR-100 with the labels that people gave (CIFAR-N)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from labelproof.bench import published
+from labelproof.bench.cell import Cell, Experiment, Scale, Sources
+from labelproof.bench.choose import chosen
+from labelproof.bench.results import BEST, LAST, Results
+from labelproof.bench.scales import STAR, human_settings, published_form
+from labelproof.bench.tables import grid
+from labelproof.methods import METHODS
+
+LABELS: dict[Scale, tuple[str, ...]] = {
+    "paper": published.HUMAN_COLUMNS,
+    "small": ("aggre", "rand1", "worst"),
+    "tiny": ("worst",),
+}
+ALL = (*(name for name in METHODS if name != "edl"), STAR)
+ROWS: dict[Scale, tuple[str, ...]] = {
+    "paper": ALL,
+    "small": ("ce", "gce", "coteaching", "dividemix", "sop_plus", "dpc"),
+    "tiny": ("ce", "dpc"),
+}
+
+
+def cells(scale: Scale, sources: Sources, seeds: int) -> list[Cell]:
+    """A cell for every label set, method and seed."""
+    labels = chosen("label set", sources.labels, published.HUMAN_COLUMNS, LABELS[scale])
+    return [
+        Cell(
+            row="dpc*" if method == STAR else method,
+            column=setting.column,
+            seed=seed,
+            command=published_form(setting, method, scale, sources),
+        )
+        for setting in human_settings(scale, sources, labels)
+        for method in chosen("method", sources.methods, ALL, ROWS[scale])
+        for seed in range(seeds)
+    ]
+
+
+def finish(results: Results, folder: Path) -> list[Path]:
+    """Accuracy after the last epoch, and at the best one."""
+    known = published.numbers(published.HUMAN_ROWS, published.HUMAN_COLUMNS)
+    notes = (published.HUMAN_NOTE,) if results.scale != "tiny" else ()
+    title = "Labels that people gave"
+    main = grid(results, LAST, title=title, published=known, notes=notes)
+    best = grid(results, BEST, title=title, published=known, notes=notes)
+    return [*main.write(folder), *best.write(folder, "table-best")]
+
+
+EXPERIMENT = Experiment(
+    name="cifarn",
+    title="test accuracy with the human labels of CIFAR-10N and CIFAR-100N (table 2)",
+    seeds={"paper": 5, "small": 1, "tiny": 1},
+    cells=cells,
+    finish=finish,
+)

@@ -1,0 +1,51 @@
+"""All methods on small images, with the defaults a user's own images get."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from labelproof.bench.cell import Cell, Experiment, Scale, Sources
+from labelproof.bench.choose import chosen
+from labelproof.bench.results import AP, AUROC, BEST, ECE, ECE_CALIBRATED, LAST, SECONDS, Results
+from labelproof.bench.scales import human_settings, own_form, synthetic_settings
+from labelproof.bench.tables import listing
+from labelproof.errors import BadInput
+from labelproof.methods import METHODS
+
+TINY_ROWS = ("ce", "dpc")
+METRICS = (LAST, BEST, ECE, ECE_CALIBRATED, AUROC, AP, SECONDS)
+
+
+def cells(scale: Scale, sources: Sources, seeds: int) -> list[Cell]:
+    """A cell for every noise, method and seed."""
+    if scale == "paper":
+        raise BadInput("images is an experiment of our own; run it with --scale small or tiny.")
+    usual = TINY_ROWS if scale == "tiny" else tuple(METHODS)
+    settings = synthetic_settings(scale, sources, ("cifar10-symmetric-0.5",))
+    labels = chosen("label set", sources.labels, ("aggre", "rand1", "worst"), ("worst",))
+    settings += human_settings(scale, sources, labels)
+    return [
+        Cell(
+            row=method,
+            column=setting.column,
+            seed=seed,
+            command=own_form(setting, method, scale, sources),
+        )
+        for setting in settings
+        for method in chosen("method", sources.methods, tuple(METHODS), usual)
+        for seed in range(seeds)
+    ]
+
+
+def finish(results: Results, folder: Path) -> list[Path]:
+    """One table, a row for every noise and method."""
+    return listing(results, METRICS, title="Methods on small images").write(folder)
+
+
+EXPERIMENT = Experiment(
+    name="images",
+    title="all methods on small images: redrawn labels and labels that people gave",
+    seeds={"paper": 1, "small": 1, "tiny": 1},
+    cells=cells,
+    finish=finish,
+)

@@ -1,0 +1,119 @@
+"""λ_u without guessing: fixed weights of the unsupervised loss against `auto`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from labelproof.bench.cell import Cell, Experiment, Scale, Sources
+from labelproof.bench.choose import chosen
+from labelproof.bench.prepare import LABEL_SETS, tiny_vectors, vectors_file
+from labelproof.bench.results import LAST, SECONDS, Results, mean_spread
+from labelproof.bench.scales import Setting, human_settings, own_form, synthetic_settings
+from labelproof.bench.tables import Table, closing, grid
+from labelproof.errors import BadInput
+
+FIXED = ("0", "25", "50", "150")
+AUTO = "auto"
+LABELS = ("clean", "rand1", "worst")
+IMAGES = ("cifar10-symmetric-0.5", "cifar10-asymmetric-0.4")
+
+
+def cells(scale: Scale, sources: Sources, seeds: int) -> list[Cell]:
+    """A cell for every weight; images and vectors, where their data is named."""
+    if scale == "paper":
+        raise BadInput("lambda_u is an experiment of our own; run it with --scale small or tiny.")
+    settings = _images(scale, sources) + _vectors(scale, sources)
+    if not settings:
+        raise BadInput(
+            "lambda_u needs --data with CIFAR-10 images or with vectors, or --scale tiny."
+        )
+    return [
+        Cell(
+            row=value,
+            column=setting.column,
+            seed=seed,
+            command=_command(setting, value, scale, sources),
+        )
+        for setting in settings
+        for value in (*FIXED, AUTO)
+        for seed in range(seeds)
+    ]
+
+
+def _command(setting: Setting, value: str, scale: Scale, sources: Sources) -> tuple[str, ...]:
+    changes = {"lambda_u": value}
+    if setting.net == "mlp":
+        scale = "small" if scale == "small" else "tiny"
+        data, *rest = setting.words
+        sets = ("--set", f"lambda_u={value}", "--calibrate", "off")
+        short = ("--epochs", str(sources.epochs or 4)) if scale == "tiny" else ()
+        return (data, "--method", "dpc", *rest, *short, *sets)
+    return own_form(setting, "dpc", scale, sources, changes)
+
+
+def _images(scale: Scale, sources: Sources) -> list[Setting]:
+    if scale == "tiny":
+        return synthetic_settings(scale, sources, IMAGES[:1])
+    if sources.data is None or _is_vectors(sources.data):
+        return []
+    found = synthetic_settings(scale, sources, IMAGES)
+    return found + (human_settings(scale, sources, ("worst",)) if sources.human_labels else [])
+
+
+def _vectors(scale: Scale, sources: Sources) -> list[Setting]:
+    labels = chosen("label set", sources.labels, LABEL_SETS, LABELS)
+    if scale == "tiny":
+        path, labels = tiny_vectors(sources), labels[-1:]
+    elif sources.data is not None and _is_vectors(sources.data):
+        path = vectors_file(sources, labels)
+    else:
+        return []
+    return [
+        Setting(
+            column=f"vectors {key}",
+            recipe="",
+            words=(str(path), "--label-key", key, "--truth-key", "clean"),
+            net="mlp",
+            rate=0.0,
+        )
+        for key in labels
+    ]
+
+
+def _is_vectors(path: Path) -> bool:
+    from labelproof.sources.npz import read_arrays
+
+    return path.is_file() and "x" in read_arrays(path, set())[1]
+
+
+def finish(results: Results, folder: Path) -> list[Path]:
+    """Accuracy and time of every weight, and how far `auto` is behind the best fixed one."""
+    files = grid(results, LAST, title="λ_u fixed and found").write(folder)
+    files += grid(results, SECONDS, title="λ_u fixed and found").write(folder, "table-seconds")
+    rows = [row for row in (_behind(results, column) for column in results.columns) if row]
+    table = Table(
+        title="How far auto is behind the best fixed λ_u",
+        header=("setting", "best fixed λ_u", "its accuracy (%)", "auto (%)", "difference"),
+        rows=tuple(rows),
+        notes=tuple(closing(results)),
+    )
+    return files + table.write(folder, "table-behind")
+
+
+def _behind(results: Results, column: str) -> tuple[str, ...] | None:
+    means = {row: mean_spread(results.values(LAST.read, row, column)) for row in (*FIXED, AUTO)}
+    known = {row: pair[0] for row, pair in means.items() if pair is not None}
+    if AUTO not in known or len(known) < 2:
+        return None
+    best = max((row for row in known if row != AUTO), key=lambda row: known[row])
+    gap = known[AUTO] - known[best]
+    return (column, best, f"{known[best]:.2f}", f"{known[AUTO]:.2f}", f"{gap:+.2f}")
+
+
+EXPERIMENT = Experiment(
+    name="lambda_u",
+    title="the weight of DPC's unsupervised loss: fixed values against auto",
+    seeds={"paper": 1, "small": 1, "tiny": 1},
+    cells=cells,
+    finish=finish,
+)

@@ -1,0 +1,85 @@
+"""Label noise put into CIFAR-10 and CIFAR-100: symmetric and asymmetric, all methods."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from labelproof.bench import published
+from labelproof.bench.cell import Cell, Experiment, Scale, Sources
+from labelproof.bench.choose import chosen
+from labelproof.bench.results import BEST, LAST, LAST10, Results
+from labelproof.bench.scales import STAR, published_form, synthetic_settings
+from labelproof.bench.tables import grid
+from labelproof.methods import METHODS
+
+NOISES = (
+    *(f"symmetric-{rate}" for rate in (0.2, 0.5, 0.8)),
+    *(f"asymmetric-{rate}" for rate in (0.1, 0.3, 0.4)),
+)
+COLUMNS: dict[Scale, tuple[str, ...]] = {
+    "paper": tuple(f"{data}-{noise}" for data in ("cifar10", "cifar100") for noise in NOISES),
+    "small": ("cifar10-symmetric-0.5", "cifar10-symmetric-0.8", "cifar10-asymmetric-0.4"),
+    "tiny": ("cifar10-symmetric-0.5",),
+}
+ALL = (*(name for name in METHODS if name != "edl"), STAR)  # EDL was published for MNIST alone
+ROWS: dict[Scale, tuple[str, ...]] = {
+    "paper": ALL,
+    "small": ("ce", "dividemix", "dpc"),
+    "tiny": ("ce", "dividemix", "dpc"),
+}
+
+
+def cells(scale: Scale, sources: Sources, seeds: int) -> list[Cell]:
+    """A cell for every noise, method and seed."""
+    return [
+        Cell(
+            row="dpc*" if method == STAR else method,
+            column=setting.column,
+            seed=seed,
+            command=published_form(setting, method, scale, sources),
+        )
+        for setting in synthetic_settings(scale, sources, COLUMNS[scale])
+        for method in chosen("method", sources.methods, ALL, ROWS[scale])
+        for seed in range(seeds)
+    ]
+
+
+def finish(results: Results, folder: Path) -> list[Path]:
+    """Accuracy at the end (the paper's way at its scale), and at the best epoch."""
+    known = published.numbers(published.SYNTHETIC_ROWS, published.SYNTHETIC_COLUMNS)
+    last = LAST10 if results.scale == "paper" else LAST
+    notes = (published.SYNTHETIC_NOTE, *borrowed(results)) if results.scale != "tiny" else ()
+    title = "Label noise put in on purpose"
+    main = grid(results, last, title=title, published=known, notes=notes)
+    best = grid(results, BEST, title=f"{title}, chosen on the test set")
+    return [*main.write(folder), *best.write(folder, "table-best")]
+
+
+def borrowed(results: Results) -> list[str]:
+    """A note on cells whose method has no published settings for their column."""
+    found: dict[str, list[str]] = {}
+    for record in results.records:
+        words = dict(zip(record.cell.command, record.cell.command[1:], strict=False))
+        recipe = words.get("--recipe", "").removesuffix("-star")
+        if recipe != asked(record.cell):
+            found.setdefault(f"{record.cell.row} ({recipe})", []).append(record.cell.column)
+    lines = [f"{name}: {', '.join(dict.fromkeys(columns))}" for name, columns in found.items()]
+    if not lines:
+        return []
+    return ["No settings are published for these; the most similar were used. " + "; ".join(lines)]
+
+
+def asked(cell: Cell) -> str:
+    """The name of the setting that a column stands for."""
+    data, kind, rate = cell.column.rsplit(" ", 2)
+    kinds = {"sym.": "symmetric", "asym.": "asymmetric"}
+    return f"{data.lower().replace('-', '')}-{kinds[kind]}-{int(rate[:-1]) / 100}"
+
+
+EXPERIMENT = Experiment(
+    name="synthetic",
+    title="test accuracy with symmetric and asymmetric label noise put in (table 1)",
+    seeds={"paper": 3, "small": 1, "tiny": 1},
+    cells=cells,
+    finish=finish,
+)
