@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -44,7 +44,8 @@ class Cell:
 
     def record(self) -> dict[str, Any]:
         """What must not have changed for a finished cell to count: command, seed, data."""
-        digests = {Path(w).name: _digest(Path(w)) for w in self.command if Path(w).is_file()}
+        paths = [Path(w) for w in self.command if Path(w).is_absolute()]
+        digests = {path.name: _digest(path) for path in paths if path.is_file()}
         return {
             "label": self.label,
             "command": list(self._portable()),
@@ -54,7 +55,7 @@ class Cell:
 
     def _portable(self) -> tuple[str, ...]:
         """The command without folders, so that moving data and runs changes nothing."""
-        return tuple(Path(w).name if Path(w).is_absolute() else w for w in self.command)
+        return without_folders(self.command)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +79,11 @@ class Experiment:
     seeds: Mapping[Scale, int]  # how many unless told
     cells: Callable[[Scale, Sources, int], list[Cell]]  # scale, where the data is, seeds
     finish: Callable[[Results, Path], list[Path]]  # writes tables and figures, returns the files
+
+
+def without_folders(words: Sequence[str]) -> tuple[str, ...]:
+    """A command whose absolute paths are names alone."""
+    return tuple(Path(w).name if Path(w).is_absolute() else w for w in words)
 
 
 @lru_cache(maxsize=64)

@@ -7,7 +7,7 @@ command of a run on it: the paper's recipe, or the defaults a user would meet.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from labelproof.bench.cell import Scale, Sources
 from labelproof.bench.prepare import full_images, small_images, tiny_images
@@ -73,10 +73,11 @@ def image_words(scale: Scale, sources: Sources, data: str) -> tuple[str, ...] | 
     """Where the images are; None where the user has this set not, but another one."""
     if scale == "tiny":
         return ("digits",)
+    plain = replace(sources, human_labels=None)  # the same file and runs with and without them
     if scale == "small":
-        return (str(small_images(sources)),)
+        return (str(small_images(plain)),)
     if sources.data is not None and sources.data.is_file():
-        return (str(full_images(sources)),) if data == "cifar10" else None
+        return (str(full_images(plain)),) if data == "cifar10" else None
     if sources.data is None or not sources.data.is_dir():
         raise BadInput(
             "the scale paper needs --data DIR, a folder with cifar-10-batches-py and "

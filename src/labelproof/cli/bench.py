@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from labelproof.bench.cell import SCALES, Cell, Experiment, Scale, Sources
+from labelproof.bench.cell import SCALES, Cell, Experiment, Scale, Sources, without_folders
 from labelproof.bench.display import Display, place
 from labelproof.bench.experiments.registry import NAMES, experiment
 from labelproof.bench.results import Results, read_record, write_results
@@ -134,7 +135,7 @@ def _run(
     except KeyboardInterrupt:
         console.print(
             "\nStopped. Finished cells stay, interrupted ones go on from their last whole epoch "
-            f"with:\n  {_command()}",
+            f"with:\n  {_command(sys.argv[1:])}",
             soft_wrap=True,
             highlight=False,
         )
@@ -147,7 +148,7 @@ def _run(
 
 def _results(cells: list[Cell], runs: Path, errors: dict[str, str], scale: Scale) -> Results:
     records = tuple(read_record(cell, runs, errors.get(cell.name, "")) for cell in cells)
-    return Results(scale=scale, records=records, command=_command())
+    return Results(scale=scale, records=records, command=_command(without_folders(sys.argv[1:])))
 
 
 def _say(files: list[Path], failed: list[Cell], errors: dict[str, str], runs: Path) -> None:
@@ -162,8 +163,8 @@ def _say(files: list[Path], failed: list[Cell], errors: dict[str, str], runs: Pa
         console.print(f"failed:  {place(cell)} ({runs / cell.name}): {errors[cell.name]}")
 
 
-def _command() -> str:
-    return "labelproof " + shlex.join(sys.argv[1:])
+def _command(words: Sequence[str]) -> str:
+    return f"labelproof {shlex.join(words)}"
 
 
 def _split(text: str | None) -> tuple[str, ...] | None:

@@ -13,7 +13,7 @@ ROW = "β = {:g}"
 USUAL = 0.5
 VALUES: dict[Scale, tuple[float, ...]] = {
     "paper": published.BETAS,
-    "small": published.BETAS,
+    "small": (0.0, 0.5, 1.0),
     "tiny": (0.0, 0.5, 1.0),
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from labelproof.bench import published
+from labelproof.bench.borrowed import borrowed
 from labelproof.bench.cell import Cell, Experiment, Scale, Sources
 from labelproof.bench.choose import chosen
 from labelproof.bench.results import BEST, LAST, Results
@@ -44,7 +45,7 @@ def cells(scale: Scale, sources: Sources, seeds: int) -> list[Cell]:
 def finish(results: Results, folder: Path) -> list[Path]:
     """Accuracy after the last epoch, and at the best one."""
     known = published.numbers(published.HUMAN_ROWS, published.HUMAN_COLUMNS)
-    notes = (published.HUMAN_NOTE,) if results.scale != "tiny" else ()
+    notes = (published.HUMAN_NOTE, *borrowed(results)) if results.scale != "tiny" else ()
     title = "Labels that people gave"
     main = grid(results, LAST, title=title, published=known, notes=notes)
     best = grid(results, BEST, title=title, published=known, notes=notes)

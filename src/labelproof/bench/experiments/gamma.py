@@ -13,7 +13,7 @@ ROW = "γ C = {:g}"
 USUAL = 10.0
 VALUES: dict[Scale, tuple[float, ...]] = {
     "paper": published.GAMMAS,
-    "small": published.GAMMAS,
+    "small": (0.0, 5.0, 10.0, 20.0),
     "tiny": (0.0, 10.0, 20.0),
 }
 

@@ -11,9 +11,11 @@ from labelproof.bench.results import LAST, SECONDS, Results, mean_spread
 from labelproof.bench.scales import Setting, human_settings, own_form, synthetic_settings
 from labelproof.bench.tables import Table, closing, grid
 from labelproof.errors import BadInput
+from labelproof.sources.npz import read_arrays
 
 FIXED = ("0", "25", "50", "150")
 AUTO = "auto"
+TINY_EPOCHS = 4
 LABELS = ("clean", "rand1", "worst")
 IMAGES = ("cifar10-symmetric-0.5", "cifar10-asymmetric-0.4")
 
@@ -41,14 +43,13 @@ def cells(scale: Scale, sources: Sources, seeds: int) -> list[Cell]:
 
 
 def _command(setting: Setting, value: str, scale: Scale, sources: Sources) -> tuple[str, ...]:
-    changes = {"lambda_u": value}
-    if setting.net == "mlp":
-        scale = "small" if scale == "small" else "tiny"
-        data, *rest = setting.words
-        sets = ("--set", f"lambda_u={value}", "--calibrate", "off")
-        short = ("--epochs", str(sources.epochs or 4)) if scale == "tiny" else ()
-        return (data, "--method", "dpc", *rest, *short, *sets)
-    return own_form(setting, "dpc", scale, sources, changes)
+    if setting.net != "mlp":
+        return own_form(setting, "dpc", scale, sources, {"lambda_u": value})
+    data, *rest = setting.words
+    epochs = sources.epochs or (TINY_EPOCHS if scale == "tiny" else None)
+    short = ("--epochs", str(epochs)) if epochs else ()
+    sets = ("--set", f"lambda_u={value}", "--calibrate", "off")
+    return (data, "--method", "dpc", *rest, *short, *sets)
 
 
 def _images(scale: Scale, sources: Sources) -> list[Setting]:
@@ -81,8 +82,6 @@ def _vectors(scale: Scale, sources: Sources) -> list[Setting]:
 
 
 def _is_vectors(path: Path) -> bool:
-    from labelproof.sources.npz import read_arrays
-
     return path.is_file() and "x" in read_arrays(path, set())[1]
 
 

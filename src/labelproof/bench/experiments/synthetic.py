@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from labelproof.bench import published
+from labelproof.bench.borrowed import borrowed
 from labelproof.bench.cell import Cell, Experiment, Scale, Sources
 from labelproof.bench.choose import chosen
 from labelproof.bench.results import BEST, LAST, LAST10, Results
@@ -53,27 +54,6 @@ def finish(results: Results, folder: Path) -> list[Path]:
     main = grid(results, last, title=title, published=known, notes=notes)
     best = grid(results, BEST, title=f"{title}, chosen on the test set")
     return [*main.write(folder), *best.write(folder, "table-best")]
-
-
-def borrowed(results: Results) -> list[str]:
-    """A note on cells whose method has no published settings for their column."""
-    found: dict[str, list[str]] = {}
-    for record in results.records:
-        words = dict(zip(record.cell.command, record.cell.command[1:], strict=False))
-        recipe = words.get("--recipe", "").removesuffix("-star")
-        if recipe != asked(record.cell):
-            found.setdefault(f"{record.cell.row} ({recipe})", []).append(record.cell.column)
-    lines = [f"{name}: {', '.join(dict.fromkeys(columns))}" for name, columns in found.items()]
-    if not lines:
-        return []
-    return ["No settings are published for these; the most similar were used. " + "; ".join(lines)]
-
-
-def asked(cell: Cell) -> str:
-    """The name of the setting that a column stands for."""
-    data, kind, rate = cell.column.rsplit(" ", 2)
-    kinds = {"sym.": "symmetric", "asym.": "asymmetric"}
-    return f"{data.lower().replace('-', '')}-{kinds[kind]}-{int(rate[:-1]) / 100}"
 
 
 EXPERIMENT = Experiment(

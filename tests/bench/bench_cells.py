@@ -1,0 +1,42 @@
+"""Cells for tests: quick ones, and ones that look finished."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from labelproof.bench.cell import Cell
+from labelproof.bench.results import record_path
+
+QUICK = ("--net", "cnn", "--noise", "symmetric:0.4", "--epochs", "1", "--calibrate", "off")
+
+
+def quick_cell(row: str = "ce", **changes: object) -> Cell:
+    """A run of a second: one epoch of cross-entropy on the digits."""
+    values = {"row": row, "column": "digits", "seed": 0, **changes}
+    return Cell(command=("digits", "--method", "ce", *QUICK), **values)
+
+
+def finished(cell: Cell, cells: Path, summary: dict[str, object]) -> Path:
+    """A folder that looks like a finished cell's."""
+    folder = cells / cell.name
+    folder.mkdir(parents=True)
+    (folder / "summary.json").write_text(json.dumps(summary))
+    record_path(cell, cells).write_text(json.dumps(cell.record()))
+    return folder
+
+
+def bench_process(*words: object, cwd: Path) -> subprocess.Popen[str]:
+    """`labelproof bench` as a process that leads a group of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "labelproof", "bench", *map(str, words)],
+        cwd=cwd,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )

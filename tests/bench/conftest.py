@@ -1,0 +1,93 @@
+"""A command line to type into, small grids, and CIFAR in little."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from labelproof.bench.cell import Cell, Experiment
+from labelproof.bench.results import LAST
+from labelproof.bench.tables import grid
+from labelproof.cli import main
+
+
+@pytest.fixture
+def labelproof(monkeypatch, capsys, tmp_path):
+    """Runs a command in an empty folder; gives exit code, what was printed, what was complained."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def run(*words: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["labelproof", *map(str, words)])
+        code = 0
+        try:
+            main()
+        except SystemExit as stop:
+            code = stop.code if isinstance(stop.code, int) else 0
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+@pytest.fixture
+def of_cells(monkeypatch):
+    """Lets `labelproof bench` know one experiment, made of the cells it is given."""
+
+    def put(*cells: Cell) -> None:
+        made = Experiment(
+            name="trial",
+            title="a trial",
+            seeds={"paper": 1, "small": 1, "tiny": 1},
+            cells=lambda scale, sources, seeds: list(cells),
+            finish=lambda results, folder: grid(results, LAST, title="trial").write(folder),
+        )
+        monkeypatch.setattr("labelproof.cli.bench.experiment", lambda name: made)
+
+    return put
+
+
+@pytest.fixture(scope="session")
+def cifar_folder(tmp_path_factory) -> Path:
+    """CIFAR-10 and CIFAR-100 in their published form, with a few images each, and CIFAR-N."""
+    root = tmp_path_factory.mktemp("cifar")
+    rng = np.random.default_rng(0)
+    ten, hundred = root / "cifar-10-batches-py", root / "cifar-100-python"
+    ten.mkdir()
+    hundred.mkdir()
+    labels = []
+    for name in (*(f"data_batch_{k}" for k in range(1, 6)), "test_batch"):
+        labels.append(_batch(ten / name, b"labels", 10, 10, rng))
+    _batch(hundred / "train", b"fine_labels", 200, 100, rng)
+    _batch(hundred / "test", b"fine_labels", 100, 100, rng)
+    clean = np.concatenate(labels[:5])
+    human = dict.fromkeys(("clean_label", "aggre_label", "worse_label"), clean)
+    human |= {f"random_label{k}": clean for k in (1, 2, 3)}
+    np.save(root / "CIFAR-10_human_ordered.npy", human, allow_pickle=True)
+    return root
+
+
+def _batch(path: Path, key: bytes, count: int, classes: int, rng: np.random.Generator):
+    y = rng.permutation(np.arange(count) % classes)
+    pixels = rng.integers(0, 256, (count, 3072), dtype=np.uint8)
+    path.write_bytes(pickle.dumps({b"data": pixels, key: y.tolist()}, protocol=2))
+    return y
+
+
+@pytest.fixture(scope="session")
+def cifar_npz(tmp_path_factory) -> Path:
+    """CIFAR-10 as arrays, with blocks of two by two pixels of known mean."""
+    path = tmp_path_factory.mktemp("arrays") / "cifar10.npz"
+    rng = np.random.default_rng(0)
+    np.savez(
+        path,
+        train_images=rng.integers(0, 256, (60, 32, 32, 3), dtype=np.uint8),
+        train_labels=np.arange(60) % 10,
+        test_images=rng.integers(0, 256, (20, 32, 32, 3), dtype=np.uint8),
+        test_labels=np.arange(20) % 10,
+    )
+    return path

@@ -1,0 +1,176 @@
+"""Every experiment: its grid, commands that `labelproof fit` takes, tables and figures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from bench_cells import finished
+
+from labelproof.bench.cell import Sources
+from labelproof.bench.estimate import finish_time, parsed
+from labelproof.bench.experiments.registry import NAMES, experiment
+from labelproof.bench.scales import nearest_recipe
+from labelproof.recipes import check_names, chosen_method, published_names
+from labelproof.settings import split_settings
+
+OWN = [name for name in NAMES if name not in ("overconfidence", "webvision")]
+FIGURES = {"beta", "gamma"}
+
+
+def summary(number: int) -> dict[str, object]:
+    accuracy = {"last": 0.8 + number / 100, "last10": 0.7 + number / 100, "best": 0.9}
+    return {"accuracy": accuracy, "ece": 0.1, "error_auroc": 0.95, "seconds": 3.0}
+
+
+def method_of(cell, kind="images"):
+    options = parsed(cell)
+    changes = split_settings(options["set_"] or [])
+    if options["epochs"]:
+        changes["epochs"] = str(options["epochs"])
+    check_names(options["method"], changes, options["recipe"])
+    return chosen_method(options["method"], kind, changes, options["recipe"])
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_a_finished_grid_gives_its_table_and_figures(labelproof, tmp_path, name):
+    sources = Sources(out=tmp_path / "b")
+    cells = experiment(name).cells("tiny", sources, 1)
+    for number, cell in enumerate({cell.name: cell for cell in cells}.values()):
+        finished(cell, tmp_path / "b" / "cells", summary(number))
+    code, out, err = labelproof("bench", name, "--scale", "tiny", "--out", "b")
+    assert code == 0, err
+    folder = tmp_path / "b" / f"{name}-tiny"
+    text = (folder / "table.md").read_text()
+    assert text in out
+    assert all(f"| {cell.row} |" in text for cell in cells)
+    assert "80.00" in text
+    assert (folder / "table.tex").read_text().count(r"\\") >= len({c.row for c in cells})
+    assert len((folder / "results.jsonl").read_text().splitlines()) == len(cells)
+    assert (name in FIGURES) == (folder / "figure.png").exists() == (folder / "figure.svg").exists()
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_fit_takes_every_command(tmp_path, name):
+    for cell in experiment(name).cells("tiny", Sources(out=tmp_path), 2):
+        if cell.label == "fit":
+            kind = "vectors" if "vectors" in str(cell.command[0]) else "images"
+            assert method_of(cell, kind).plan()
+
+
+@pytest.mark.parametrize("name", ["synthetic", "cifarn", "ablation", "beta", "gamma"])
+def test_the_paper_scale_is_the_published_recipe(tmp_path, cifar_folder, name):
+    labels = ("aggre", "worst") if name == "cifarn" else None
+    sources = Sources(out=tmp_path, data=cifar_folder, labels=labels)
+    cells = experiment(name).cells("paper", sources, 3)
+    assert {cell.seed for cell in cells} == {0, 1, 2}
+    for cell in cells[::3]:
+        assert "--epochs" not in cell.command
+        assert "resnet34" in cell.command if name == "cifarn" else "preact18" in cell.command
+        assert method_of(cell).plan()
+    dpc = [cell for cell in cells if cell.row in ("dpc", "DPC", "β = 0.5", "γ C = 10")]
+    assert {method_of(cell).epochs for cell in dpc} == {300}
+    assert {method_of(cell).selector for cell in dpc} == {"gmm"}
+
+
+def test_synthetic_has_every_cell_of_the_table(tmp_path, cifar_folder):
+    cells = experiment("synthetic").cells("paper", Sources(out=tmp_path, data=cifar_folder), 1)
+    assert len({cell.column for cell in cells}) == 12
+    assert len({cell.row for cell in cells}) == 17
+    star = next(c for c in cells if (c.row, c.column) == ("dpc*", "CIFAR-100 asym. 40%"))
+    assert method_of(star).consistency == 3
+    assert method_of(star).lambda_u == 150
+    assert "asymmetric-cifar100:0.4" in star.command
+
+
+def test_experiments_share_the_run_they_have_in_common(tmp_path):
+    sources = Sources(out=tmp_path)
+    names = [
+        {cell.name for cell in experiment(name).cells("tiny", sources, 1)}
+        for name in ("synthetic", "ablation", "beta", "gamma")
+    ]
+    assert len(set.intersection(*names)) == 1
+
+
+def test_a_published_setting_or_the_most_similar_one():
+    assert nearest_recipe("dpc", "cifar10-symmetric-0.5") == "cifar10-symmetric-0.5"
+    assert nearest_recipe("dividemix", "cifar10-asymmetric-0.1") == "cifar10-asymmetric-0.4"
+    assert nearest_recipe("pes", "cifar100-symmetric-0.5").startswith("cifar100")
+    assert nearest_recipe("coteaching", "cifar100n") in published_names("coteaching")
+
+
+def test_a_cell_of_the_paper_scale_starts(labelproof, tmp_path, cifar_folder):
+    words = ("--scale", "paper", "--data", cifar_folder, "--methods", "ce", "--epochs", 1)
+    code, out, err = labelproof(
+        "bench", "synthetic", *words, "--only", "CIFAR-10 sym. 50%, seed 0", "--out", "b"
+    )
+    assert code == 0, err
+    assert "published: CIFAR-10 sym. 50%" in out
+    assert "copying error" in out
+
+
+def test_webvision_measures_top_1_and_top_5(labelproof, tmp_path):
+    words = ("--scale", "tiny", "--methods", "dividemix", "--epochs", 2, "--out", "b")
+    code, out, err = labelproof("bench", "webvision", *words)
+    assert code == 0, err
+    assert "| digits top-1 | digits top-5 |" in out
+    row = next(line for line in out.splitlines() if line.startswith("| dividemix"))
+    one, five = (float(word) for word in row.strip("| ").split(" | ")[1:])
+    assert 0 < one <= five <= 100
+
+
+def test_a_dry_run_trains_nothing_and_counts_what_is_done(labelproof, tmp_path):
+    cells = experiment("beta").cells("tiny", Sources(out=tmp_path / "b"), 1)
+    finished(cells[0], tmp_path / "b" / "cells", summary(0))
+    code, out, _ = labelproof("bench", "beta", "--scale", "tiny", "--out", "b", "--dry-run")
+    assert code == 0
+    assert "3 cells, 1 of them done" in out
+    assert out.count("measured epoch") == 2
+    assert not list(tmp_path.glob("b/*/*/run.json"))
+
+
+def test_a_dry_run_of_the_paper_scale(labelproof, tmp_path, cifar_folder):
+    words = ("--scale", "paper", "--data", cifar_folder, "--methods", "ce", "--seeds", 2)
+    code, out, _ = labelproof("bench", "synthetic", *words, "--dry-run", "--out", "b")
+    assert code == 0
+    assert "24 cells, 0 of them done" in out
+    assert out.count("counted passes") == 24
+
+
+def test_cells_begin_as_soon_as_a_process_is_free():
+    assert finish_time([4, 3, 2, 1], 2) == 5
+    assert finish_time([], 2) == 0
+
+
+def test_experiments_are_listed(labelproof):
+    code, out, _ = labelproof("bench")
+    assert code == 0
+    assert all(name in out for name in NAMES)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("ablatoin",), "did you mean 'ablation'"),
+        (("beta", "--scale", "large"), "no scale 'large'"),
+        (("beta",), "needs CIFAR-10"),
+        (("beta", "--data", "nowhere"), "nothing is there"),
+        (("vectors",), "needs --data FILE.npz"),
+        (("vectors", "--data", "nowhere.npz"), "no file is there"),
+        (("vectors", "--scale", "tiny", "--methods", "dcp"), "did you mean 'dpc'"),
+        (("vectors", "--scale", "tiny", "--labels", "wurst"), "did you mean 'worst'"),
+        (("beta", "--scale", "tiny", "--only", "zzz"), "no cell has 'zzz'"),
+        (("synthetic", "--scale", "paper"), "needs --data DIR"),
+        (("synthetic", "--scale", "paper", "--data", "."), "cifar-10-batches-py"),
+        (("webvision", "--scale", "paper"), "needs --data DIR"),
+        (("images", "--scale", "paper"), "--scale small or tiny"),
+        (("beta", "--scale", "tiny", "--out", "file"), "is a file"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_leaves_nothing(labelproof, tmp_path, words, said):
+    (tmp_path / "file").touch()
+    code, _, err = labelproof("bench", *words)
+    assert code == 2
+    assert said in err
+    assert err.count("\n") == 1
+    assert not (tmp_path / "runs").exists() or not list(Path("runs").glob("*/cells"))

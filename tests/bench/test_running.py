@@ -1,0 +1,148 @@
+"""Grids as a person meets them: continued, not repeated, going on past a failure."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from bench_cells import QUICK, bench_process, quick_cell
+
+from labelproof.bench import runner
+from labelproof.bench.cell import Cell
+
+VECTORS = ("vectors", "--scale", "tiny", "--methods", "ce", "--labels", "worst", "--jobs", "1")
+
+
+def wait_for(condition, seconds: float = 300) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "nothing happened"
+        time.sleep(0.05)
+
+
+def epochs(out: Path) -> list[int]:
+    found = list(out.glob("cells/*/metrics.jsonl"))
+    if not found:
+        return []
+    return [json.loads(x)["epoch"] for x in found[0].read_text().splitlines() if x.endswith("}")]
+
+
+def gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return Path(f"/proc/{pid}/stat").read_text().split(") ")[1][0] == "Z"
+
+
+def test_a_killed_grid_goes_on_where_it_stopped(labelproof, tmp_path):
+    words = (*VECTORS, "--epochs", 300, "--out", tmp_path / "b")
+    process = bench_process(*words, cwd=tmp_path)
+    wait_for(lambda: len(epochs(tmp_path / "b")) >= 2)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    before = len(epochs(tmp_path / "b"))
+    assert before < 300
+    assert not list(tmp_path.glob("b/cells/*/summary.json"))
+    code, out, err = labelproof("bench", *words)
+    assert code == 0, err
+    assert "| worst | ce |" in out
+    assert epochs(tmp_path / "b") == list(range(1, 301))
+    log = next((tmp_path / "b" / "cells").glob("*.log")).read_text()
+    assert "done before" in log  # continued, not started anew
+
+
+def test_ctrl_c_stops_the_runs_and_says_how_to_go_on(tmp_path):
+    process = bench_process(*VECTORS, "--epochs", 100_000, "--out", "b", cwd=tmp_path)
+    wait_for(lambda: len(epochs(tmp_path / "b")) >= 1)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    assert children
+    process.send_signal(signal.SIGINT)
+    text, _ = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert "go on" in text
+    assert "labelproof bench vectors" in text
+    assert all(gone(int(pid)) for pid in children)
+
+
+def test_runs_end_with_a_bench_that_was_killed_alone(tmp_path):
+    process = bench_process(*VECTORS, "--epochs", 100_000, "--out", "b", cwd=tmp_path)
+    wait_for(lambda: len(epochs(tmp_path / "b")) >= 1)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    process.kill()
+    process.wait()
+    wait_for(lambda: all(gone(int(pid)) for pid in children), 60)
+
+
+def test_one_failing_cell_does_not_stop_the_others(labelproof, of_cells, tmp_path):
+    bad = Cell(row="bad", column="digits", seed=0, command=("nowhere.npz", "--method", "ce"))
+    of_cells(bad, quick_cell())
+    code, out, err = labelproof("bench", "trial", "--out", "b", "--jobs", 1)
+    assert code == 1
+    assert "| bad | failed |" in out
+    assert "nowhere.npz" in out.split("failed:")[1]
+    assert "b/cells/" in out.split("failed:")[1]
+    assert "ce, digits, seed 0: done" in err
+    lines = [json.loads(x) for x in (tmp_path / "b/trial-small/results.jsonl").open()]
+    assert [line["state"] for line in lines] == ["failed", "done"]
+    assert lines[1]["summary"]["accuracy"]["last"] > 0
+    # once more: only the failed one is tried again, and one that was left half-made is removed
+    summary = next(tmp_path.glob("b/cells/*/summary.json"))
+    before = summary.stat().st_mtime_ns
+    assert labelproof("bench", "trial", "--out", "b")[0] == 1
+    assert summary.stat().st_mtime_ns == before
+
+
+def test_a_changed_record_is_run_again_from_the_start(labelproof, of_cells, tmp_path):
+    of_cells(quick_cell())
+    assert labelproof("bench", "trial", "--out", "b")[0] == 0
+    folder = next(path for path in tmp_path.glob("b/cells/*") if path.is_dir())
+    (folder / "stray").touch()
+    record = folder.with_name(f"{folder.name}.cell.json")
+    same = record.read_text()
+    record.write_text(same.replace("symmetric:0.4", "symmetric:0.3"))
+    assert labelproof("bench", "trial", "--out", "b")[0] == 0
+    assert not (folder / "stray").exists()
+    assert (folder / "summary.json").exists()
+    assert record.read_text() == same
+
+
+def test_the_same_run_in_two_places_is_run_once(of_cells, labelproof, tmp_path):
+    of_cells(quick_cell("one"), quick_cell("two"))
+    code, out, _ = labelproof("bench", "trial", "--out", "b")
+    assert code == 0
+    assert len(list(tmp_path.glob("b/cells/*.log"))) == 1
+    assert out.count("| one |") == out.count("| two |") == 1
+
+
+def test_two_benches_in_one_folder_are_refused(labelproof, of_cells, monkeypatch, tmp_path):
+    monkeypatch.setattr(runner, "WAIT", 0.1)
+    of_cells(quick_cell())
+    with runner.alone(tmp_path / "b"):
+        code, _, err = labelproof("bench", "trial", "--out", "b")
+    assert code == 2
+    assert "another bench is at work" in err
+
+
+def test_a_name_is_the_same_for_the_same_run_wherever_its_data_lies(tmp_path):
+    def at(folder: str, content: bytes) -> Cell:
+        path = tmp_path / folder / "data.npz"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(content)
+        return Cell(row="", column="", seed=1, command=(str(path), "--method", "dpc", *QUICK))
+
+    here, moved, changed = at("a", b"1"), at("b", b"1"), at("c", b"2")
+    assert here.name == moved.name == changed.name
+    assert here.record() == moved.record() != changed.record()
+    assert here.name.startswith("dpc-cnn-symmetric-0.4-1-off-")
+    assert here.name.endswith("-seed1")
+
+
+@pytest.mark.parametrize(("jobs", "expected"), [(1, 4), (2, 2), (4, 1), (9, 1)])
+def test_processes_share_the_cores(monkeypatch, jobs, expected):
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    assert runner.threads(jobs) == expected
