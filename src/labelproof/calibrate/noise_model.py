@@ -23,6 +23,7 @@ from torch.nn.functional import one_hot
 
 STEPS = 80  # of L-BFGS, at the most
 TWIST_PENALTY = 0.03  # over C, on D and d; chosen on CIFAR-10N rand2
+SCALE_PRIOR = 20.0  # precision of ln a, which a thousand labels alone would leave open
 PRIOR_RATE = -2.0  # centre of r and of the logit of κ: 12%
 
 
@@ -67,13 +68,13 @@ class NoiseModel:
         return joint / joint.sum(1, keepdim=True)
 
     def penalty(self, size: int) -> Tensor:
-        """Minus the logarithm of the prior: on D and d a fixed one, on the rest one observation."""
+        """Minus the logarithm of the prior: on D and d a fixed one, on the rest a few observations."""
         twist = self.twist.square().sum() + self.shift.square().sum()
         rest = (
             self.confusion.square().sum()
             + (self.rates - PRIOR_RATE).square().sum()
             + self.slope.square()
-            + self.log_scale.square()
+            + SCALE_PRIOR * self.log_scale.square()
             + 0.1 * (self.copied - PRIOR_RATE).square()
         )
         return TWIST_PENALTY / len(self.shift) * twist + 0.5 / size * rest
