@@ -16,7 +16,7 @@ from labelproof.engine.method import Method
 from labelproof.errors import BadInput
 from labelproof.methods import METHODS
 from labelproof.settings import nearest, read_changes
-from labelproof.sizing import shortened
+from labelproof.sizing import shortened, suited
 from labelproof.task import Kind
 
 Table = Mapping[str, Any]
@@ -54,13 +54,20 @@ def check_names(name: str, changes: Mapping[str, str], recipe: str | None) -> No
 
 
 def chosen_method(
-    name: str, kind: Kind, changes: Mapping[str, str], recipe: str | None = None
+    name: str,
+    kind: Kind,
+    changes: Mapping[str, str],
+    recipe: str | None = None,
+    size: int | None = None,
 ) -> Method:
     """The method called `name` for this kind of data or this recipe, with the user's changes.
 
-    Fewer epochs also shorten what is counted in epochs, unless the user sets it.
+    Where the number of examples is given, few of them get smaller batches and more epochs. Fewer
+    epochs also shorten what is counted in epochs, unless the user sets it.
     """
     start = published(name, recipe) if recipe else own_data(name, kind)
+    if size is not None and not recipe:
+        start = suited(start, size)
     changed = read_changes(start, changes)
     return with_changes(start, changed)
 

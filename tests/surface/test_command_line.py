@@ -236,6 +236,31 @@ def test_plan_says_what_was_understood(labelproof, vectors, tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["blobs.npz", "views.png"]
 
 
+def test_plan_counts_the_calibration(labelproof, vectors):
+    words = ("plan", vectors, "--method", "ce")
+    _, folds, _ = labelproof(*words)
+    assert "either half trained once more: about" in folds
+    _, quick, _ = labelproof(*words, "--calibrate", "quick")
+    assert "calibration quick, which trains nothing" in quick
+    _, recipe, _ = labelproof("plan", "digits", "-m", "ce", "--recipe", "cifar10-symmetric-0.5")
+    assert "calibration quick" in recipe  # as fit does it
+
+
+def test_plan_and_fit_read_alike(labelproof, tmp_path):
+    rows = "".join(f"{i},{i % 5},{'ab'[i % 2]},{'ba'[i % 2]}\n" for i in range(50))
+    (tmp_path / "t.csv").write_text("name,size,mood,other\n" + rows)
+    options = ("--label-column", "mood", "--id-column", "name", "--drop-column", "other")
+    code, out, _ = labelproof("plan", "t.csv", "--method", "ce", *options)
+    assert code == 0
+    assert "50 vectors of 1" in out
+    words = ("--method", "ce", "--epochs", 1, "--calibrate", "off", "--out", "run")
+    assert labelproof("fit", "t.csv", *options, *words)[0] == 0
+    record = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert record["task"]["shape"] == [1]
+    assert record["reading"]["options"]["drop_columns"] == ["other"]
+    assert record["reading"]["options"]["id_column"] == "name"
+
+
 def test_corrupt_writes_a_new_file(labelproof, tmp_path):
     old = "file,label\n" + "".join(f"{i}.png,{'ab'[i % 2]}\n" for i in range(100))
     (tmp_path / "labels.csv").write_text(old)

@@ -20,7 +20,6 @@ from labelproof.engine.track import Tensorboard
 from labelproof.fit import fit as train
 from labelproof.recipes import check_names, chosen_method
 from labelproof.settings import split_settings
-from labelproof.sources import SourceOptions
 
 
 def fit(
@@ -74,26 +73,11 @@ def fit(
 
     Example: labelproof fit digits --noise symmetric:0.4
     """
-    reading = SourceOptions(
-        labels=labels,
-        label_key=label_key,
-        truth_key=truth_key,
-        label_column=label_column,
-        file_column=file_column,
-        text_column=text_column,
-        id_column=id_column,
-        drop_columns=tuple(drop_column or ()),
-        data_dir=data_dir,
-        image_size=image_size,
-        max_bad=max_bad,
-        cache=cache,
-        memory_gb=memory_gb,
-        text_model=text_model,
-    )
+    reading = opt.source_options(locals())
     changes = split_settings(set_ or []) | ({"epochs": str(epochs)} if epochs is not None else {})
     check_names(method, changes, recipe)
     examples, tests = read(data, test, reading, flip)
-    record = chosen_method(method, examples.kind, changes, recipe)
+    record = chosen_method(method, examples.kind, changes, recipe, len(examples))
     folder = out or runfolder.free_name(Path("runs") / f"{Path(data).stem}-{method}")
     console = Console(stderr=True)
     reporter = reporter_for(console)
@@ -113,7 +97,7 @@ def fit(
             out=folder,
             resume=resume,
             reporter=reporter,
-            how=calibrate or ("quick" if recipe else "folds"),
+            how=opt.chosen_how(calibrate, recipe),
             reading={"data": data, "test": test, "options": asdict(reading)},
             command=sys.argv,
         )

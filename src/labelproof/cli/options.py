@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from labelproof.calibrate import How
+from labelproof.sources import SourceOptions
 
 READING = "Reading the data"
 TRAINING = "Training"
@@ -139,3 +142,15 @@ Calibrate = Annotated[
 ]
 Seed = Annotated[int, typer.Option(help="Decides everything random.", rich_help_panel=TRAINING)]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.", rich_help_panel=TRAINING)]
+
+
+def source_options(given: Mapping[str, Any]) -> SourceOptions:
+    """The options on reading among a command's arguments, which go by the same names."""
+    names = {field.name for field in fields(SourceOptions)} & given.keys()
+    dropped = tuple(given.get("drop_column") or ())
+    return SourceOptions(drop_columns=dropped, **{name: given[name] for name in names})
+
+
+def chosen_how(calibrate: How | None, recipe: str | None) -> How:
+    """How to calibrate where nothing was said: published settings train too long to do it twice."""
+    return calibrate or ("quick" if recipe else "folds")

@@ -10,14 +10,17 @@ import typer
 from rich.console import Console
 
 from labelproof.build import prepare
+from labelproof.calibrate import How
+from labelproof.calibrate.crossfit import FEWEST, part_of, split, suited_to_half
 from labelproof.cli import options as opt
 from labelproof.cli.reading import read
-from labelproof.engine.run import pick_device
+from labelproof.engine.method import Method
+from labelproof.engine.run import Trunk, pick_device
 from labelproof.estimate import Estimate, estimate
 from labelproof.fit import make_trunk
 from labelproof.recipes import check_names, chosen_method
 from labelproof.settings import settings_of, split_settings
-from labelproof.sources import SourceOptions, find_duplicates
+from labelproof.sources import find_duplicates
 from labelproof.task import Examples, Task
 from labelproof.views import views_sheet
 
@@ -47,6 +50,7 @@ def plan(
     epochs: opt.Epochs = None,
     recipe: opt.Recipe = None,
     set_: opt.Set = None,
+    calibrate: opt.Calibrate = None,
     seed: opt.Seed = 0,
     device: opt.Device = "auto",
     show_views: Annotated[
@@ -57,26 +61,11 @@ def plan(
 
     Example: labelproof plan digits --method dpc --show-views views.png
     """
-    reading = SourceOptions(
-        labels=labels,
-        label_key=label_key,
-        truth_key=truth_key,
-        label_column=label_column,
-        file_column=file_column,
-        text_column=text_column,
-        id_column=id_column,
-        drop_columns=tuple(drop_column or ()),
-        data_dir=data_dir,
-        image_size=image_size,
-        max_bad=max_bad,
-        cache=cache,
-        memory_gb=memory_gb,
-        text_model=text_model,
-    )
+    reading = opt.source_options(locals())
     changes = split_settings(set_ or []) | ({"epochs": str(epochs)} if epochs is not None else {})
     check_names(method, changes, recipe)
     examples, _ = read(data, None, reading, flip)
-    record = chosen_method(method, examples.kind, changes, recipe)
+    record = chosen_method(method, examples.kind, changes, recipe, len(examples))
     task = prepare(examples, noise=noise, seed=seed).task
     where = pick_device(device)
     trunk, net_name = make_trunk(net, task)
@@ -86,7 +75,9 @@ def plan(
     console.print(f"Method:  {method} ({settings})\nNetwork: {net_name} on {where}")
     with Console(stderr=True).status("measuring a few batches"):
         measured = estimate(task, record, trunk, where)
-    console.print("\n".join(_time_lines(measured)))
+        how = opt.chosen_how(calibrate, recipe)
+        again = _calibration(task, record, trunk, where) if how == "folds" else 0.0
+    console.print("\n".join(_time_lines(measured, how, again)))
     if show_views:
         views_sheet(task.x, task.views, show_views, torch.Generator().manual_seed(seed))
         console.print(f"Views:   {show_views}")
@@ -130,14 +121,38 @@ def _duplicate_lines(examples: Examples) -> list[str]:
     return lines
 
 
-def _time_lines(measured: Estimate) -> list[str]:
+def _time_lines(measured: Estimate, how: How, again: float) -> list[str]:
     lines = [
         f"Memory:  {measured.data_bytes / 1e6:.1f} MB of data, "
         f"{measured.parameters * 12 / 1e6:.1f} MB of weights, gradients and momentum"
     ]
     for name, (epochs, seconds) in measured.phases.items():
         lines.append(f"Time:    {name}, {epochs} epochs of about {seconds:.1f} s")
-    minutes = measured.seconds / 60
-    whole = f"{minutes:.1f} minutes" if minutes >= 1 else f"{measured.seconds:.0f} seconds"
-    lines.append(f"         about {whole} in all (measured on a part)")
+    lines.append(_calibration_line(how, again))
+    lines.append(
+        f"         about {_duration(measured.seconds + again)} in all (measured on a part)"
+    )
     return lines
+
+
+def _calibration(task: Task, method: Method, trunk: Trunk, device: torch.device) -> float:
+    """Seconds that training on either half of the data takes, as `folds` does."""
+    if task.size < FEWEST:
+        return 0.0
+    half = part_of(task, split(task.y, seed=0)[0])
+    return 2 * estimate(half, suited_to_half(method, task.size), trunk, device).seconds
+
+
+def _calibration_line(how: How, seconds: float) -> str:
+    if how != "folds":
+        return f"         calibration {how}, which trains nothing"
+    if not seconds:
+        return f"         calibration quick, since folds needs {FEWEST} examples"
+    return (
+        f"         calibration, either half trained once more: about {_duration(seconds)} "
+        "(--calibrate quick does without)"
+    )
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds / 60:.1f} minutes" if seconds >= 60 else f"{seconds:.0f} seconds"

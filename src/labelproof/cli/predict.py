@@ -14,7 +14,6 @@ from labelproof.cli.reading import read_like
 from labelproof.errors import BadInput
 from labelproof.loading import load_model
 from labelproof.predictions import Written, write_predictions
-from labelproof.sources import SourceOptions
 
 
 def predict(
@@ -39,18 +38,8 @@ def predict(
 
     Example: labelproof predict runs/digits-dpc new.npz --out predictions.csv
     """
+    reading = opt.source_options(locals())
     loaded = load_model(run, device=device)
-    reading = SourceOptions(
-        label_key=label_key,
-        label_column=label_column,
-        file_column=file_column,
-        text_column=text_column,
-        id_column=id_column,
-        data_dir=data_dir,
-        max_bad=max_bad,
-        cache=cache,
-        memory_gb=memory_gb,
-    )
     if Path(data).exists() and out.exists() and out.samefile(data):
         raise BadInput(f"{out} is the data itself; name another --out.")
     examples = read_like(data, reading, loaded.like)
