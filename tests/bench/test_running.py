@@ -111,6 +111,19 @@ def test_a_changed_record_is_run_again_from_the_start(labelproof, of_cells, tmp_
     assert record.read_text() == same
 
 
+def test_a_run_that_cannot_be_continued_begins_anew(labelproof, of_cells, tmp_path):
+    of_cells(quick_cell())
+    assert labelproof("bench", "trial", "--out", "b")[0] == 0
+    folder = next(path for path in tmp_path.glob("b/cells/*") if path.is_dir())
+    (folder / "summary.json").unlink()
+    record = folder / "run.json"
+    settings = json.loads(record.read_text())
+    settings["settings"]["lr"] = 123.0  # as if the method had had another default then
+    record.write_text(json.dumps(settings))
+    assert labelproof("bench", "trial", "--out", "b")[0] == 0
+    assert json.loads(record.read_text())["settings"]["lr"] != 123.0
+
+
 def test_the_same_run_in_two_places_is_run_once(of_cells, labelproof, tmp_path):
     of_cells(quick_cell("one"), quick_cell("two"))
     code, out, _ = labelproof("bench", "trial", "--out", "b")

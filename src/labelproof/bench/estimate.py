@@ -5,10 +5,12 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import typer
 from rich.console import Console
 from rich.table import Table
 
@@ -149,14 +151,16 @@ def _like_webvision() -> Examples:
 
 def parsed(cell: Cell) -> dict[str, Any]:
     """The options of `labelproof fit` that a cell's command gives, with their defaults."""
-    import typer
+    return dict(_fit().make_context("fit", list(cell.command)).params)
 
-    from labelproof.cli.fit import fit
+
+@lru_cache(maxsize=1)
+def _fit() -> Any:
+    from labelproof.cli.fit import fit  # here, as the command line imports this package
 
     app = typer.Typer()
     app.command()(fit)
-    command = typer.main.get_command(app)
-    return dict(command.make_context("fit", list(cell.command)).params)
+    return typer.main.get_command(app)
 
 
 def finish_time(seconds: Sequence[float], jobs: int) -> float:

@@ -21,6 +21,7 @@ from labelproof.files import write_json
 
 POLL = 0.2  # seconds between looks at the running processes
 GRACE = 15.0  # seconds a stopped run has to end by itself
+REFUSED = 2  # exit code of `labelproof fit` for what it cannot use
 WAIT = 20.0  # seconds to wait for the last processes of a bench that was killed
 
 
@@ -32,6 +33,7 @@ class Running:
     process: subprocess.Popen[bytes]
     log: Path
     started: float  # by the monotonic clock
+    resumed: bool  # whether it continues what was there
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +73,10 @@ def run_cells(
             time.sleep(POLL)
             for job in [job for job in running if job.process.poll() is not None]:
                 running.remove(job)
+                if job.resumed and job.process.returncode == REFUSED:
+                    discard(folder / job.cell.name)  # defaults have changed since: from the start
+                    waiting.appendleft(job.cell)
+                    continue
                 if error := what_went_wrong(job, folder):
                     errors[job.cell.name] = error
                 else:
@@ -99,7 +105,8 @@ def start(cell: Cell, cells: Path, threads: int) -> Running:
     write_json(record_path(cell, cells), cell.record())
     words = [sys.executable, "-m", "labelproof.bench.child", str(os.getpid()), cell.label]
     words += [*cell.command, "--seed", str(cell.seed), "--out", str(folder)]
-    words += ["--resume"] if (folder / "run.json").exists() else []
+    resumed = (folder / "run.json").exists()
+    words += ["--resume"] if resumed else []
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "OMP_WAIT_POLICY": "PASSIVE"}
     with log.open("wb") as file:
         process = subprocess.Popen(
@@ -110,7 +117,7 @@ def start(cell: Cell, cells: Path, threads: int) -> Running:
             env={**environment, "COLUMNS": "200"},
             close_fds=False,  # the lock stays as long as any run lives
         )
-    return Running(cell=cell, process=process, log=log, started=time.monotonic())
+    return Running(cell=cell, process=process, log=log, started=time.monotonic(), resumed=resumed)
 
 
 def discard(folder: Path) -> None:
