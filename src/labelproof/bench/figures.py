@@ -192,21 +192,38 @@ def roc(title: str, curves: Mapping[str, Roc], size: int) -> Panel:
 
     def panel(axes: Axes) -> None:
         axes.plot([0, 1], [0, 1], color=GREY, lw=1, ls=":")
-        for number, (name, curve) in enumerate(curves.items()):
-            axes.plot(
-                curve.false_alarms,
-                curve.found,
-                color=COLOURS[number],
-                ls=DASHES[number % len(DASHES)],
-                lw=1.8,
-                label=f"{name}: AUROC {curve.auroc:.4f}",
-            )
+        _roc_lines(axes, curves)
         axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.01), aspect="equal")
         heading = f"{title} (n = {size:,})"
         _name(axes, heading, "share of right labels accused", "share of wrong labels found")
         _legend(axes)
+        corner = _corner(min(curve.auroc for curve in curves.values()))
+        if corner:
+            inset = axes.inset_axes((0.42, 0.12, 0.54, 0.54))
+            _roc_lines(inset, curves)
+            inset.set(xlim=(0, corner), ylim=(1 - corner, 1))
+            inset.set_title("upper left corner", fontsize=9)
+            inset.tick_params(labelsize=8)
+            axes.indicate_inset_zoom(inset, edgecolor=GREY)
 
     return panel
+
+
+def _roc_lines(axes: Axes, curves: Mapping[str, Roc]) -> None:
+    for number, (name, curve) in enumerate(curves.items()):
+        axes.plot(
+            curve.false_alarms,
+            curve.found,
+            color=COLOURS[number],
+            ls=DASHES[number % len(DASHES)],
+            lw=1.8,
+            label=f"{name}: AUROC {curve.auroc:.4f}",
+        )
+
+
+def _corner(auroc: float) -> float | None:
+    """Edge of the corner in which curves of this AUROC can be told apart; None for all of it."""
+    return next((edge for edge in (0.02, 0.05, 0.1, 0.2) if 1 - auroc < edge / 3), None)
 
 
 def bars(

@@ -1,0 +1,122 @@
+"""Are softmax networks over-confident, and are DPC's not? Figures 1 and 2 of the DPC paper.
+
+Two runs on the same noisy data, DivideMix and DPC, each in its paper's form. Their networks are
+then applied once more to training and test data: reliability, distributions of confidence and of
+logits, and selection by loss against selection by margin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from labelproof.bench.cell import Cell, Experiment, Scale, Sources
+from labelproof.bench.choose import chosen
+from labelproof.bench.experiments import overconfidence_figures as drawn
+from labelproof.bench.experiments import overconfidence_tables as tables
+from labelproof.bench.experiments.overconfidence_outputs import Outputs, read_outputs
+from labelproof.bench.prepare import LABEL_SETS, vectors_file
+from labelproof.bench.results import Results
+from labelproof.bench.scales import published_form, synthetic_settings
+from labelproof.bench.tables import closing
+from labelproof.sources.npz import read_arrays
+
+Command = tuple[str, ...]
+METHODS = {"dividemix": "DivideMix", "dpc": "DPC"}
+RECIPE = "cifar10-symmetric-0.5"
+HUMAN = "worst"  # the label set of vectors unless told
+FOLDS = ("--calibrate", "folds")
+TINY_SIZES = ("--epochs", "12", "--set", "warmup=5", "--set", "ramp=3")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """Data with its noise, and the command of a method on it."""
+
+    name: str
+    command: Callable[[str], Command]
+
+
+def cells(scale: Scale, sources: Sources, seeds: int) -> list[Cell]:
+    """Both methods on the same data, for every seed."""
+    methods = chosen("method", sources.methods, tuple(METHODS), tuple(METHODS))
+    return [
+        Cell(row=METHODS[m], column=column.name, seed=seed, command=column.command(m))
+        for column in columns(scale, sources)
+        for m in methods
+        for seed in range(seeds)
+    ]
+
+
+def columns(scale: Scale, sources: Sources) -> list[Column]:
+    """What is trained on at each scale; images as in the other experiments, to share their runs."""
+    if scale == "tiny":
+        return [Column(name="digits sym. 40%", command=partial(tiny, epochs=sources.epochs))]
+    if scale == "small" and has_vectors(sources.data):
+        labels = chosen("label set", sources.labels, LABEL_SETS, (HUMAN,))
+        run = partial(vectors, path=vectors_file(sources, labels), epochs=sources.epochs)
+        return [Column(name=f"vectors {key}", command=partial(run, key=key)) for key in labels]
+    return [
+        Column(
+            name=setting.column,
+            command=partial(published_form, setting, scale=scale, sources=sources),
+        )
+        for setting in synthetic_settings(scale, sources, (RECIPE,))
+    ]
+
+
+def tiny(method: str, epochs: int | None) -> Command:
+    """The digits, two of five labels redrawn, by the paper's recipe in a few epochs."""
+    sizes = ("--epochs", str(epochs)) if epochs else TINY_SIZES
+    data = ("digits", "--method", method, "--noise", "symmetric:0.4")
+    return (*data, "--recipe", RECIPE, *sizes, *FOLDS)
+
+
+def vectors(method: str, path: Path, key: str, epochs: int | None) -> Command:
+    """Features with human labels: the defaults for vectors, but for what the papers do."""
+    data = (str(path), "--method", method, "--label-key", key, "--truth-key", "clean")
+    form = ["--set", "lambda_u=25"] + (["--set", "selector=gmm"] if method == "dpc" else [])
+    sizes = ("--epochs", str(epochs)) if epochs else ("--set", "ramp=4")
+    return (*data, *form, *sizes, *FOLDS)
+
+
+def has_vectors(path: Path | None) -> bool:
+    """Whether `--data` names an .npz of vectors rather than CIFAR's images."""
+    if path is None or not path.is_file() or path.suffix != ".npz":
+        return False
+    return "x" in read_arrays(path, set())[1]
+
+
+def finish(results: Results, folder: Path) -> list[Path]:
+    """Figure 1 and its numbers; figure 2 and two tables for every data set with a finished run."""
+    files = [*drawn.figure_1(folder), *tables.figure_1().write(folder, "figure1")]
+    for number, column in enumerate(results.columns, 1):
+        ending = f"-{number}" if len(results.columns) > 1 else ""
+        runs = {row: finished(results, row, column) for row in results.rows}
+        runs = {row: seeds for row, seeds in runs.items() if seeds}
+        if runs:
+            first = {row: seeds[0] for row, seeds in runs.items()}
+            files += drawn.figure_2(folder, first, column, ending)
+            files += tables.calibration(runs, column, closing(results)).write(
+                folder, f"calibration{ending}"
+            )
+            files += tables.selection(runs, column, closing(results)).write(
+                folder, f"selection{ending}"
+            )
+    return files
+
+
+def finished(results: Results, row: str, column: str) -> list[Outputs]:
+    """What the networks of every finished seed say."""
+    return [read_outputs(r.folder) for r in results.at(row, column) if r.state == "done"]
+
+
+EXPERIMENT = Experiment(
+    name="overconfidence",
+    title="figures 1 and 2 of the paper: confidence, logits and selection of DivideMix and DPC",
+    seeds={"paper": 1, "small": 3, "tiny": 1},
+    cells=cells,
+    finish=finish,
+)
