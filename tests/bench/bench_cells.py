@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -39,4 +40,10 @@ def bench_process(*words: object, cwd: Path) -> subprocess.Popen[str]:
         text=True,
         start_new_session=True,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
+        preexec_fn=listen,
     )
+
+
+def listen() -> None:
+    """Let Ctrl-C count, also where the tests were started in the background of a script."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

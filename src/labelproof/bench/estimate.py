@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -19,12 +19,13 @@ from labelproof.bench.cost import pass_seconds, units
 from labelproof.bench.display import epochs_of, history
 from labelproof.bench.results import is_done, same_record
 from labelproof.build import prepare
+from labelproof.cli.options import source_options
 from labelproof.engine.run import pick_device
 from labelproof.estimate import estimate
 from labelproof.fit import make_trunk
 from labelproof.recipes import chosen_method
 from labelproof.settings import split_settings
-from labelproof.sources import SourceOptions, from_arrays, load
+from labelproof.sources import from_arrays, load
 from labelproof.sources.published.webvision import CLASSES, EDGE
 from labelproof.task import Examples, Task
 
@@ -115,7 +116,9 @@ class Reader:
         changes = split_settings(options["set_"] or [])
         if options["epochs"] is not None:
             changes["epochs"] = str(options["epochs"])
-        method = chosen_method(name, task.kind, changes, options["recipe"])
+        method = chosen_method(name, task.kind, changes, options["recipe"], task.size)
+        if tried := getattr(method, "lambda_u", None) == "auto":
+            method = replace(method, lambda_u=25.0)  # type: ignore[type-var]
         trunk, net = make_trunk(options["net"], task)
         if net in LARGE:
             key = (net, task.x.shape)
@@ -127,15 +130,10 @@ class Reader:
             seconds = estimate(task, method, trunk, pick_device("cpu")).seconds
             how = "measured epoch"
         times = CLEANLAB if cell.label == "cleanlab" else calibration(cell)
-        return Guess(seconds=seconds * times, how=how)
+        return Guess(seconds=seconds * times, how=f"{how}, without trials" if tried else how)
 
     def _task(self, options: dict[str, Any]) -> Task:
-        reading = SourceOptions(
-            label_key=options["label_key"],
-            truth_key=options["truth_key"],
-            data_dir=options["data_dir"],
-            max_bad=options["max_bad"],
-        )
+        reading = source_options(options)
         key = (options["data"], reading.label_key, str(reading.data_dir))
         if key not in self._examples:
             large = options["data"] == "webvision"  # reading it takes longer than a guess is worth
@@ -156,7 +154,7 @@ def parsed(cell: Cell) -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def _fit() -> Any:
-    from labelproof.cli.fit import fit  # here, as the command line imports this package
+    from labelproof.cli.fit import fit  # here: the command line imports this package
 
     app = typer.Typer()
     app.command()(fit)
