@@ -41,7 +41,7 @@ PUBLISHED: dict[str, dict[str, object]] = {
     **{f"cifar100-{noise}": CIFAR_100 for noise in NOISES.split()},
 }
 OWN: dict[str, object] = {"lr": 0.01, "weight_decay": 5e-4, "decay_at": (0.5,)}
-VECTORS: dict[str, object] = {**OWN, "epochs": 15, "estimate_for": 0.4}
+VECTORS: dict[str, object] = {**OWN, "epochs": 20, "estimate_for": 0.4, "quantile": 1.0}
 IMAGES: dict[str, object] = {**OWN, "epochs": 60, "estimate_for": 0.4}
 
 

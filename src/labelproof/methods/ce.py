@@ -31,7 +31,7 @@ PUBLISHED: dict[str, dict[str, object]] = {
     **{f"cifar10n-{labels}": CIFAR_N for labels in HUMANS},
     "cifar100n": CIFAR_N,
 }
-VECTORS: dict[str, object] = {"epochs": 10}
+VECTORS: dict[str, object] = {"epochs": 10, "lr": 0.05, "weight_decay": 5e-3}
 IMAGES: dict[str, object] = {"epochs": 60}
 
 

@@ -39,7 +39,14 @@ PUBLISHED: dict[str, dict[str, Any]] = {
     "cifar10-instance-0.4-star": {**STAR, "others": 160, "consistency_weight": 0.4},
     "cifar10-instance-0.6-star": {**STAR, "others": 240, "consistency_weight": 0.9},
 }
-VECTORS: dict[str, Any] = {"epochs": 15, "beta_from": 2, "beta_full": 6, "sieve_from": 5}
+VECTORS: dict[str, Any] = {
+    "epochs": 15,
+    "lr": 0.3,
+    "weight_decay": 5e-4,
+    "beta_from": 2,
+    "beta_full": 6,
+    "sieve_from": 5,
+}
 IMAGES: dict[str, Any] = {"epochs": 60, "beta_from": 6, "beta_full": 24, "sieve_from": 18}
 
 

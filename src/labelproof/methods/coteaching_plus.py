@@ -33,7 +33,7 @@ PUBLISHED: dict[str, dict[str, Any]] = {  # all with symmetric noise that exclud
     "cifar100-symmetric-exclusive-0.5": {"noise_rate": 0.5, "together": 5},
     "cifar100-pair-0.45": {"noise_rate": 0.45, "together": 5},
 }
-VECTORS: dict[str, Any] = {"epochs": 15, "together": 5, "ramp": 4, "lr": 3e-4, "view": "weak"}
+VECTORS: dict[str, Any] = {"epochs": 15, "together": 10, "ramp": 4, "lr": 3e-4, "view": "weak"}
 IMAGES: dict[str, Any] = {"epochs": 60, "together": 10, "view": "weak"}
 
 

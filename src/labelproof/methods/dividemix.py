@@ -48,7 +48,14 @@ PUBLISHED: dict[str, dict[str, Any]] = {
         "rows": "labelled",
     },
 }
-VECTORS: dict[str, Any] = {"epochs": 12, "warmup": 3, "batch": 128, "lambda_u": 0.0}
+VECTORS: dict[str, Any] = {
+    "epochs": 12,
+    "warmup": 3,
+    "batch": 128,
+    "lr": 0.1,
+    "alpha": 1.0,
+    "lambda_u": 0.0,
+}
 IMAGES: dict[str, Any] = {"epochs": 60, "warmup": 5}
 
 

@@ -28,7 +28,7 @@ from labelproof.settings import Count, Epochs, NonNegative, Positive, Share, che
 PUBLISHED: dict[str, dict[str, object]] = {
     "mnist": {"epochs": 50, "batch": 1000, "optimiser": "adam", "lr": 1e-3, "weight_decay": 5e-3}
 }
-VECTORS: dict[str, object] = {"epochs": 15, "scale": 1.0, "divergence": 0.1}
+VECTORS: dict[str, object] = {"epochs": 15, "scale": 1.0, "divergence": 0.03}
 IMAGES: dict[str, object] = {"epochs": 60, "scale": 1.0, "divergence": 0.1}
 LEAST = 1e-30  # evidence below this is none
 

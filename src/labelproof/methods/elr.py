@@ -43,7 +43,7 @@ PUBLISHED: dict[str, dict[str, object]] = {
     **{f"cifar100-symmetric-{rate}": CIFAR_100 for rate in SYMMETRIC},
     **{f"cifar100-asymmetric-{rate}": CIFAR_100 for rate in ASYMMETRIC},
 }
-VECTORS: dict[str, object] = {"epochs": 15, "cycle": 15, "weight_decay": 5e-4}
+VECTORS: dict[str, object] = {"epochs": 15, "cycle": 15, "weight_decay": 5e-4, "lam": 2.0}
 IMAGES: dict[str, object] = {"epochs": 60}
 
 

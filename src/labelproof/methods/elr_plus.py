@@ -49,7 +49,7 @@ PUBLISHED: dict[str, dict[str, object]] = {
     **{f"cifar100-asymmetric-{rate}": CIFAR_100 for rate in ASYMMETRIC},
     "webvision": WEBVISION,
 }
-VECTORS: dict[str, object] = {"epochs": 12, "average_ramp": 4.0}
+VECTORS: dict[str, object] = {"epochs": 12, "lr": 0.05, "lam": 2.0, "average_ramp": 4.0}
 IMAGES: dict[str, object] = {"epochs": 60, "average_ramp": 30.0}
 
 

@@ -30,7 +30,7 @@ NOISES = "symmetric-0.2 symmetric-0.5 symmetric-0.8 asymmetric-0.1 asymmetric-0.
 PUBLISHED: dict[str, dict[str, object]] = {
     f"{data}-{noise}": TABLES for data in ("cifar10", "cifar100") for noise in NOISES.split()
 }
-VECTORS: dict[str, object] = {**TABLES, "epochs": 15, "alpha": 4.0}
+VECTORS: dict[str, object] = {**TABLES, "epochs": 15}
 IMAGES: dict[str, object] = {**TABLES, "epochs": 60, "alpha": 4.0}
 
 

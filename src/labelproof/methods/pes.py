@@ -33,7 +33,15 @@ PUBLISHED: dict[str, dict[str, Any]] = {
     "cifar10n": {"lambda_u": 5.0},
     "cifar100n": {"lambda_u": 75.0, "early": 35},
 }
-VECTORS: dict[str, Any] = {"epochs": 12, "early": 3, "renew": 1, "renew_lr": 3e-3, "lambda_u": 0.0}
+VECTORS: dict[str, Any] = {
+    "epochs": 12,
+    "lr": 0.1,
+    "alpha": 1.0,
+    "early": 3,
+    "renew": 1,
+    "renew_lr": 3e-3,
+    "lambda_u": 0.0,
+}
 # a small set makes few steps an epoch, and the new head must be learned before it is fixed
 IMAGES: dict[str, Any] = {"epochs": 65, "early": 15, "renew_lr": 3e-3, "lambda_u": 5.0}
 

@@ -43,7 +43,7 @@ PUBLISHED: dict[str, dict[str, object]] = {
     **{f"cifar10n-{labels}": {} for labels in HUMANS},
     "cifar100n": CIFAR_100,
 }
-VECTORS: dict[str, object] = {"epochs": 15, "lr_u": 100.0, "lr_v": 100.0}
+VECTORS: dict[str, object] = {"epochs": 15, "lr": 0.05, "lr_u": 300.0, "lr_v": 300.0}
 IMAGES: dict[str, object] = {"epochs": 60, "lr_u": 30.0, "lr_v": 30.0}
 START = 1e-8  # spread of u and v at the start; at 0 itself the squares would have no slope
 
