@@ -31,6 +31,7 @@ TINY_LABELS = ("clean", "worst")
 ALL = (LAST, BEST, ECE, ECE_CALIBRATED, AUROC, AP, STATED, MEASURED, SECONDS)
 BY_FOLDS = (ECE_CALIBRATED, STATED, MEASURED)  # read where calibration trained on halves
 FOLDS = ("--calibrate", "folds")
+BY_HALVES = ("ce", "dpc")
 
 
 def cells(scale: Scale, sources: Sources, seeds: int) -> list[Cell]:
@@ -50,13 +51,13 @@ def cells(scale: Scale, sources: Sources, seeds: int) -> list[Cell]:
 
 
 def cell(path: Path, method: str, key: str, seed: int, epochs: int | None) -> Cell:
-    """One run; calibration by halves doubles its time, so only DPC has it for every seed."""
+    """One run; calibration by halves doubles its time, so only two methods have it."""
     labels = ("--label-key", key, "--truth-key", "clean")
     short = ("--epochs", str(epochs)) if epochs else ()
     if method == CLEANLAB:
         command = (str(path), *labels, *short)
         return Cell(row=method, column=key, seed=seed, command=command, label=CLEANLAB)
-    how = FOLDS if method == "dpc" or seed == 0 else ("--calibrate", "quick")
+    how = FOLDS if method in BY_HALVES else ("--calibrate", "quick")
     command = (str(path), "--method", method, *labels, *short, *how)
     return Cell(row=method, column=key, seed=seed, command=command)
 
