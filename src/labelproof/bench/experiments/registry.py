@@ -18,6 +18,7 @@ NAMES = (
     "overconfidence",
     "vectors",
     "images",
+    "digits",
     "lambda_u",
 )
 

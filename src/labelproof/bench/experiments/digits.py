@@ -1,0 +1,59 @@
+"""All methods on scikit-learn's digits with 40% of the labels redrawn: no file is needed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from labelproof.bench.cell import Cell, Experiment, Scale, Sources
+from labelproof.bench.choose import chosen
+from labelproof.bench.results import AP, AUROC, BEST, ECE, LAST, SECONDS, Results
+from labelproof.bench.tables import Table, closing, entry
+from labelproof.methods import METHODS
+
+NOISE = "symmetric:0.4"
+TINY_METHODS = ("ce", "dpc")
+ALL = (LAST, BEST, ECE, AUROC, AP, SECONDS)
+
+
+def cells(scale: Scale, sources: Sources, seeds: int) -> list[Cell]:
+    """A cell for every method and seed, with the method's defaults for images."""
+    known = tuple(METHODS)
+    methods = chosen("method", sources.methods, known, TINY_METHODS if scale == "tiny" else known)
+    epochs = sources.epochs or (4 if scale == "tiny" else None)
+    short = ("--epochs", str(epochs)) if epochs else ()
+    return [
+        Cell(
+            row=method,
+            column="digits",
+            seed=seed,
+            command=(
+                *("digits", "--noise", NOISE, "--method", method, *short),
+                *("--calibrate", "quick"),
+            ),
+        )
+        for method in methods
+        for seed in range(seeds)
+    ]
+
+
+def finish(results: Results, folder: Path) -> list[Path]:
+    """One table, a row for every method."""
+    rows = [
+        (row, *(entry(metric, results.at(row, "digits")) for metric in ALL)) for row in results.rows
+    ]
+    table = Table(
+        title="Methods on digits, 40% symmetric noise",
+        header=("method", *(metric.title for metric in ALL)),
+        rows=tuple(rows),
+        notes=tuple(closing(results)),
+    )
+    return table.write(folder)
+
+
+EXPERIMENT = Experiment(
+    name="digits",
+    title="all methods on scikit-learn's digits, 40% of the labels redrawn",
+    seeds={"paper": 3, "small": 3, "tiny": 1},
+    cells=cells,
+    finish=finish,
+)
