@@ -25,7 +25,8 @@ from labelproof.engine.track import Tensorboard
 from labelproof.estimate import Some
 from labelproof.link import Scores
 from labelproof.scores import scores
-from labelproof.task import Inputs, Task
+from labelproof.sources import find_duplicates
+from labelproof.task import Examples, Inputs, Task
 
 FEWEST = 40  # examples, below which half of them teach nothing
 STEPS = 400  # optimiser steps below which a half is trained with half the batch
@@ -45,7 +46,8 @@ def held_out_scores(
     With a folder, what an interrupted call left there is continued.
     """
     task, device = result.task, result.device
-    method, halves = suited_to_half(result.method, task.size), split(task.y, seed)
+    method = suited_to_half(result.method, task.size)
+    halves = copies_together(split(task.y, seed), task.x)
     values = torch.empty(task.size, task.num_classes, dtype=torch.float64)
     for number in (0, 1):
         own, other = halves[number], halves[1 - number]
@@ -81,6 +83,21 @@ def split(labels: Tensor, seed: int) -> tuple[Tensor, Tensor]:
     order = torch.randperm(len(labels), generator=rng)
     order = order[labels[order].argsort(stable=True)]
     return order[0::2].sort().values, order[1::2].sort().values
+
+
+def copies_together(halves: tuple[Tensor, Tensor], x: Inputs) -> tuple[Tensor, Tensor]:
+    """The halves with all copies of an input in the half of the first one.
+
+    Otherwise a network would judge a label that it has seen on a copy, and the same input could get
+    two different suggestions. Where hardly anything would remain in a half, all stays as it is.
+    """
+    second = torch.zeros(len(x), dtype=torch.bool)
+    second[halves[1]] = True
+    for group in find_duplicates(Examples(x=x, labels=None)).groups:
+        second[list(group)] = second[group[0]].clone()
+    if not len(x) // 4 <= second.sum() <= 3 * len(x) // 4:
+        return halves
+    return (~second).nonzero().squeeze(1), second.nonzero().squeeze(1)
 
 
 def part_of(task: Task, rows: Tensor) -> Task:
