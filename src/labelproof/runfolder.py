@@ -193,8 +193,13 @@ def finish(
 
 def finished(folder: Path, how: str) -> bool:
     """Whether all that a run gives is there already, calibrated in the way asked for."""
-    there = all((folder / name).is_file() for name in (*ENDS, CALIBRATION))
-    return there and json.loads((folder / "summary.json").read_text()).get("calibration") == how
+    if not all((folder / name).is_file() for name in (*ENDS, CALIBRATION)):
+        return False
+    try:
+        told = json.loads((folder / "summary.json").read_bytes())["calibration"]
+    except (ValueError, KeyError, TypeError):  # cut short or changed: written again
+        return False
+    return bool(told == how)
 
 
 def save_model(folder: Path, result: Result) -> None:
