@@ -92,7 +92,7 @@ def test_reliability_shows_ece_and_size_and_marks_thin_bins() -> None:
     assert legend(axes) == ["one network: ECE 0.123"]
     assert "n = 60" in axes.get_title()
     full, hollow = axes.lines[1], axes.lines[2]
-    assert full.get_xydata().tolist() == [[0.3, 0.5], [0.9, 0.8]]
+    assert full.get_xydata().tolist() == [[0.9, 0.8]]
     assert hollow.get_xydata().tolist() == [[0.3, 0.5]]
 
 
@@ -110,6 +110,16 @@ def test_roc_points_agree_with_the_rank_statistic_also_under_ties() -> None:
     accused, found = figures.roc_points(wrong, suspicion)
     assert (accused[0], found[0], accused[-1], found[-1]) == (0, 0, 1, 1)
     assert auc(accused, found) == pytest.approx(roc_auc_score(wrong, suspicion), abs=1e-12)
+
+
+@pytest.mark.parametrize(("auroc", "enlarged"), [(0.7, 0), (0.98, 1)])
+def test_a_roc_near_the_corner_is_shown_enlarged(auroc: float, enlarged: int) -> None:
+    line = np.array([0.0, 1.0])
+    curve = figures.Roc(false_alarms=line, found=line, auroc=auroc)
+    axes = on_axes(figures.roc("DPC", {"small loss": curve}, 1234))
+    assert legend(axes) == [f"small loss: AUROC {auroc:.4f}"]
+    assert "n = 1,234" in axes.get_title()
+    assert len(axes.child_axes) == enlarged
 
 
 def test_bars_carry_their_numbers_and_unused_places_stay_empty(tmp_path: Path) -> None:

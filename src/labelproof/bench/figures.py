@@ -138,12 +138,12 @@ def lines(
 
 
 def reliability(title: str, curves: Mapping[str, Calibrated]) -> Panel:
-    """Accuracy against confidence of predictions; marks are hollow where a bin holds few."""
+    """Accuracy against confidence of predictions; bins that hold few are hollow, off the line."""
 
     def panel(axes: Axes) -> None:
         axes.plot([0, 1], [0, 1], color=GREY, lw=1, ls="--")
-        axes.text(0.02, 0.93, "under-confident", color=GREY, fontsize=9, ha="left")
-        axes.text(0.98, 0.04, "over-confident", color=GREY, fontsize=9, ha="right")
+        axes.text(0.02, 0.11, "under-confident", color=GREY, fontsize=9, rotation=45)
+        axes.text(0.98, 0.03, "over-confident", color=GREY, fontsize=9, ha="right")
         for number, (name, curve) in enumerate(curves.items()):
             _reliability_line(axes, number, f"{name}: ECE {curve.ece:.3f}", curve.diagram)
         axes.set(xlim=(0, 1.02), ylim=(0, 1.02), aspect="equal", xticks=SHARES, yticks=SHARES)
@@ -161,12 +161,11 @@ def reliability(title: str, curves: Mapping[str, Calibrated]) -> Panel:
 def _reliability_line(axes: Axes, number: int, name: str, diagram: Reliability) -> None:
     count = np.array(diagram.count)
     sure, right = np.array(diagram.confidence), np.array(diagram.accuracy)
-    used, few = count > 0, (count > 0) & (count < FEW)
-    look = _look(number)
-    axes.plot(sure[used], right[used], label=name, lw=1.5, ms=5.5, **look)
-    axes.plot(
-        sure[few], right[few], ls="", marker=look["marker"], ms=5.5, mfc="white", mec=look["color"]
-    )
+    full, few = count >= FEW, (count > 0) & (count < FEW)
+    look = {**_look(number), "ms": 5.5, "clip_on": False}
+    axes.plot(sure[full], right[full], label=name, lw=1.5, **look)
+    hollow = {**look, "ls": "", "mfc": "white", "mec": look["color"], "zorder": 1.5}
+    axes.plot(sure[few], right[few], **hollow)
 
 
 def histogram(title: str, xlabel: str, parts: Mapping[str, Numbers], edges: Numbers) -> Panel:
@@ -191,7 +190,6 @@ def roc(title: str, curves: Mapping[str, Roc], size: int) -> Panel:
     """Wrong labels found against right labels wrongly accused, of `size` labels in all."""
 
     def panel(axes: Axes) -> None:
-        axes.plot([0, 1], [0, 1], color=GREY, lw=1, ls=":")
         _roc_lines(axes, curves)
         axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.01), aspect="equal")
         heading = f"{title} (n = {size:,})"
@@ -199,12 +197,14 @@ def roc(title: str, curves: Mapping[str, Roc], size: int) -> Panel:
         _legend(axes)
         corner = _corner(min(curve.auroc for curve in curves.values()))
         if corner:
-            inset = axes.inset_axes((0.42, 0.12, 0.54, 0.54))
+            inset = axes.inset_axes((0.34, 0.14, 0.6, 0.6))
             _roc_lines(inset, curves)
             inset.set(xlim=(0, corner), ylim=(1 - corner, 1))
-            inset.set_title("upper left corner", fontsize=9)
+            inset.set_title("upper left corner, enlarged", fontsize=9)
             inset.tick_params(labelsize=8)
-            axes.indicate_inset_zoom(inset, edgecolor=GREY)
+            axes.grid(False)
+        else:
+            axes.plot([0, 1], [0, 1], color=GREY, lw=1, ls=":")
 
     return panel
 
@@ -227,9 +227,15 @@ def _corner(auroc: float) -> float | None:
 
 
 def bars(
-    title: str, ylabel: str, groups: Sequence[str], parts: Mapping[str, Sequence[float]]
+    title: str,
+    ylabel: str,
+    groups: Sequence[str],
+    parts: Mapping[str, Sequence[float]],
+    *,
+    digits: int = 3,
+    top: float | None = None,
 ) -> Panel:
-    """Bars side by side in groups, each with its number on top."""
+    """Bars side by side in groups, each with its number on top; `top` ends the vertical axis."""
 
     def panel(axes: Axes) -> None:
         width = 0.8 / len(parts)
@@ -237,11 +243,13 @@ def bars(
             places = np.arange(len(groups)) + (number - (len(parts) - 1) / 2) * width
             look: dict[str, Any] = {"color": COLOURS[number], "hatch": HATCHES[number % 4]}
             drawn = axes.bar(places, heights, width * 0.94, label=name, ec="white", **look)
-            axes.bar_label(drawn, [f"{h:.3g}" for h in heights], padding=2, fontsize=9.5)
+            axes.bar_label(drawn, [f"{h:.{digits}f}" for h in heights], padding=2, fontsize=8.5)
         axes.set_xticks(range(len(groups)), groups)
         axes.grid(False, axis="x")
         axes.axhline(0, color=GREY, lw=0.8)
         axes.margins(y=0.15)
+        if top is not None:
+            axes.set_ylim(0, top)
         _name(axes, title, "", ylabel)
         _legend(axes)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -21,21 +21,21 @@ CALIBRATED = "mean logits, calibrated"
 
 def figure_1(folder: Path) -> list[Path]:
     """Logits, softmax and calibrated softmax of the paper's two examples."""
-    groups = ["1", "cat", "3", "4"]
+    groups = ["class 1", "cat", "class 3", "class 4"]
     gamma = measure.FIGURE_1_GAMMA
-    names = ("x₁: looks like a cat", "x₂: looks like nothing, least unlike a cat")
+    names = ("x₁: much speaks for a cat", "x₂: nothing does, but less for the rest")
 
-    def panel(title: str, ylabel: str, values: list[list[float]]) -> figures.Panel:
-        return figures.bars(title, ylabel, groups, dict(zip(names, values, strict=True)))
+    def parts(values: Sequence[Sequence[float]]) -> dict[str, Sequence[float]]:
+        return dict(zip(names, values, strict=True))
+
+    def chances(title: str, gamma: float) -> figures.Panel:
+        values = parts(measure.figure_1(gamma).tolist())
+        return figures.bars(title, "probability", groups, values, top=0.8)
 
     panels = [
-        panel("logits", "logit", [list(row) for row in measure.LOGITS]),
-        panel("softmax: the same for both", "probability", measure.figure_1(0).tolist()),
-        panel(
-            f"calibrated softmax, γ = {gamma:g}: less for x₂",
-            "probability",
-            measure.figure_1(gamma).tolist(),
-        ),
+        figures.bars("logits", "logit", groups, parts(measure.LOGITS), digits=0),
+        chances("softmax: the same for both", 0),
+        chances(f"calibrated softmax, γ = {gamma:g}: less for x₂", gamma),
     ]
     title = "Softmax sees differences of logits alone; calibrated softmax also their size"
     return figures.draw(folder / "figure1", title, panels)
