@@ -130,6 +130,7 @@ def summary(
         "accuracy": vars(metrics.best_last(curve)) if curve else None,
         "ece": metrics.ece(probs, test_y) if known else None,  # type: ignore[arg-type]
         "ece_calibrated": None,
+        "error_auroc_own": None if wrong is None else metrics.error_auroc(wrong, -quality),
         "error_auroc": None if wrong is None else metrics.error_auroc(wrong, -quality),
         "error_ap": None if wrong is None else metrics.error_ap(wrong, -quality),
         "suspects": int(flagged.sum()),

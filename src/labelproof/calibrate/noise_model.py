@@ -68,7 +68,7 @@ class NoiseModel:
         return joint / joint.sum(1, keepdim=True)
 
     def penalty(self, size: int) -> Tensor:
-        """Minus the logarithm of the prior: on D and d a fixed one, on the rest a few observations."""
+        """Minus the logarithm of the prior: fixed for D and d, else worth a few examples."""
         twist = self.twist.square().sum() + self.shift.square().sum()
         rest = (
             self.confusion.square().sum()

@@ -55,9 +55,15 @@ def found(
         "calibration": calibration.how,
         "calibration_seconds": round(calibration.seconds, 3),
         "suspect_precision_estimate": (1 - told).mean().item() if len(told) else None,
+        "error_auroc_own": own_auroc(raw, audit.truth),  # by the method's own clean probabilities
         "noise_rate_estimate": calibration.noise_rate,
         "transition_error": transition_error(calibration.transition, audit.truth, raw.task.y),
     }
+
+
+def own_auroc(raw: Result, truth: Tensor | None) -> float | None:
+    """How well the method finds wrong labels before calibration joins in."""
+    return None if truth is None else metrics.error_auroc(truth != raw.task.y, -raw.clean)
 
 
 def transition_error(estimate: Tensor, truth: Tensor | None, given: Tensor) -> float | None:

@@ -10,6 +10,7 @@ from labelproof.bench.prepare import LABEL_SETS, tiny_vectors, vectors_file
 from labelproof.bench.results import (
     AP,
     AUROC,
+    AUROC_OWN,
     BEST,
     ECE,
     ECE_CALIBRATED,
@@ -28,7 +29,7 @@ LABELS = ("clean", "aggre", "rand1", "worst")
 CLEANLAB = "cleanlab"
 TINY_METHODS = ("ce", "dpc", CLEANLAB)
 TINY_LABELS = ("clean", "worst")
-ALL = (LAST, BEST, ECE, ECE_CALIBRATED, AUROC, AP, STATED, MEASURED, SECONDS)
+ALL = (LAST, BEST, ECE, ECE_CALIBRATED, AUROC_OWN, AUROC, AP, STATED, MEASURED, SECONDS)
 BY_FOLDS = (ECE_CALIBRATED, STATED, MEASURED)  # read where calibration trained on halves
 FOLDS = ("--calibrate", "folds")
 BY_HALVES = ("ce", "dpc")
@@ -69,7 +70,8 @@ def finish(results: Results, folder: Path) -> list[Path]:
     header = ("labels", "method", *(metric.title for metric in ALL), "seeds")
     notes = (
         "`last` is the accuracy after the last epoch; `best` is chosen on the test set. AUROC and "
-        "AP: how well wrong labels are found. Precision: share of the suspects that are wrong, as "
+        "AP: how well wrong labels are found, by the method's own clean probabilities and by those "
+        "that labels.csv has. Precision: share of the suspects that are wrong, as "
         "stated without true labels and as measured with them.",
         "Calibrated ECE and precision are of runs calibrated by halves; their number of seeds "
         "stands in brackets. For cleanlab the precision is that of the labels it prunes.",
