@@ -74,6 +74,7 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         label_table_: all that is known of every given label.
         history_: a dict per epoch.
         method_: the method's record that was used.
+        chosen_: settings that had been left open ("auto"), each with its value and why.
         model_: the trained model, without the training data.
         n_features_in_: D.
         feature_names_in_: names of the columns, where X was a frame.
@@ -224,6 +225,7 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         table = suspect_table(calibrated(result, found, Audit()))
         self.label_table_: LabelTable = table
         self.method_ = result.method
+        self.chosen_ = dict(result.chosen)
         model = model_of(result, trunk, found.link)
         # Float32 sums depend on which other rows are predicted along with a row, if only by 1e-8.
         steady = isinstance(self.net, str) and result.task.kind == "vectors"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from torch import nn
 from labelproof import report, runfolder
 from labelproof.build import prepare
 from labelproof.calibrate import How, calibrate
+from labelproof.choose import choose_lambda_u, decided, undecided
 from labelproof.engine.log import Reporter
 from labelproof.engine.loop import Result, train
 from labelproof.engine.method import Method
@@ -89,6 +91,10 @@ def fit(
         runfolder.begin(out, record, resume)
         if held:
             write_held(out, held, prepared.task.classes, data.ids)
+    chosen: dict[str, Any] = {}
+    if undecided(method):
+        chosen = _settled(prepared.task, method, trunk, seed, where, out, reporter)
+        method = decided(method, chosen["lambda_u"]["value"])
     result = train(
         prepared.task,
         method,
@@ -101,6 +107,7 @@ def fit(
         reporter=reporter,
         name=name,
     )
+    result = replace(result, chosen=chosen)
     if out and not (resume and runfolder.finished(out, how)):
         aside = out / "calibration"
         found = calibrate(result, trunk, how, seed=seed, folder=aside, reporter=reporter)
@@ -108,6 +115,30 @@ def fit(
         report.finish(out, judged, prepared.audit, data)
         shutil.rmtree(aside, ignore_errors=True)
     return result
+
+
+def _settled(
+    task: Task,
+    method: Method,
+    trunk: Trunk,
+    seed: int,
+    device: torch.device,
+    out: Path | None,
+    reporter: Reporter | None,
+) -> dict[str, Any]:
+    """The settings left open: as the run folder has them, or chosen now and written into it."""
+    before = runfolder.decisions(out) if out else {}
+    if before:
+        return before
+    aside = out / "trials" if out else None
+    choice = choose_lambda_u(
+        task, method, trunk, seed=seed, device=device, folder=aside, reporter=reporter
+    )
+    chosen = {"lambda_u": choice.describe()}
+    if out:
+        runfolder.decide(out, chosen)
+        shutil.rmtree(out / "trials", ignore_errors=True)
+    return chosen
 
 
 def make_trunk(net: Net, task: Task) -> tuple[Trunk, str]:

@@ -61,6 +61,7 @@ def describe(
         "labelproof": labelproof.__version__,
         "method": name,
         "settings": settings_of(method),
+        "chosen": {},  # settings that were left open, once they are chosen: value and reason
         "net": net,
         "seed": seed,
         "device": str(device),
@@ -107,7 +108,7 @@ def begin(folder: Path, record: Mapping[str, Any], resume: bool) -> None:
             raise BadInput(
                 f"{folder} already holds a run; add --resume to continue it, or name another --out."
             )
-        _compare(folder, read_record(folder), record)
+        _compare(folder, _as_asked(read_record(folder)), record)
         return
     if resume and not folder.is_dir():
         raise BadInput(f"{folder} holds no run to resume (no run.json); leave out --resume.")
@@ -125,6 +126,25 @@ def begin(folder: Path, record: Mapping[str, Any], resume: bool) -> None:
 def _empty(folder: Path) -> bool:
     """Whether nothing is in a folder but what a kill in its first moment left half-written."""
     return all(path.name.endswith(PARTIAL) for path in folder.iterdir())
+
+
+def decide(folder: Path, chosen: Mapping[str, Any]) -> None:
+    """Write down the settings that were left open, before training starts with them."""
+    record = read_record(folder)
+    values = {name: choice["value"] for name, choice in chosen.items()}
+    settings = {**record["settings"], **values}
+    write_json(folder / "run.json", {**record, "settings": settings, "chosen": dict(chosen)})
+
+
+def decisions(folder: Path) -> dict[str, Any]:
+    """The settings that were left open and have been chosen, by name."""
+    return dict(read_record(folder).get("chosen") or {})
+
+
+def _as_asked(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The record as it was before anything was chosen."""
+    left_open = dict.fromkeys(record.get("chosen") or {}, "auto")
+    return {**record, "settings": {**record.get("settings", {}), **left_open}}
 
 
 def read_record(folder: Path) -> dict[str, Any]:
@@ -180,6 +200,7 @@ def finish(
     summary = {
         **summarise(judged, table, audit),
         **found(result, judged, table, calibration, audit),
+        "chosen": dict(result.chosen),
     }
     write_text(folder / "labels.csv", labels_csv(table, result.task.classes, train.ids))
     save_like(train, folder)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from labelproof.bench.cost import pass_seconds, units
 from labelproof.bench.display import epochs_of, history
 from labelproof.bench.results import is_done, same_record
 from labelproof.build import prepare
+from labelproof.choose import settled_for_now, undecided
 from labelproof.cli.options import source_options
 from labelproof.engine.run import pick_device
 from labelproof.estimate import estimate
@@ -117,8 +118,7 @@ class Reader:
         if options["epochs"] is not None:
             changes["epochs"] = str(options["epochs"])
         method = chosen_method(name, task.kind, changes, options["recipe"], task.size)
-        if tried := getattr(method, "lambda_u", None) == "auto":
-            method = replace(method, lambda_u=25.0)  # type: ignore[type-var]
+        tried, method = undecided(method), settled_for_now(method, task.kind)
         trunk, net = make_trunk(options["net"], task)
         if net in LARGE:
             key = (net, task.x.shape)

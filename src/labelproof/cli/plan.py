@@ -12,6 +12,7 @@ from rich.console import Console
 from labelproof.build import prepare
 from labelproof.calibrate import How
 from labelproof.calibrate.crossfit import FEWEST, part_of, split, suited_to_half
+from labelproof.choose import settled_for_now, trial_seconds, undecided
 from labelproof.cli import options as opt
 from labelproof.cli.reading import read
 from labelproof.engine.method import Method
@@ -74,10 +75,12 @@ def plan(
     settings = ", ".join(f"{name}={value}" for name, value in settings_of(record).items())
     console.print(f"Method:  {method} ({settings})\nNetwork: {net_name} on {where}")
     with Console(stderr=True).status("measuring a few batches"):
+        trials = trial_seconds(task, record, trunk, where) if undecided(record) else None
+        record = settled_for_now(record, task.kind)
         measured = estimate(task, record, trunk, where)
         how = opt.chosen_how(calibrate, recipe)
         again = _calibration(task, record, trunk, where) if how == "folds" else 0.0
-    console.print("\n".join(_time_lines(measured, how, again)))
+    console.print("\n".join(_time_lines(measured, how, again, trials)))
     if show_views:
         views_sheet(task.x, task.views, show_views, torch.Generator().manual_seed(seed))
         console.print(f"Views:   {show_views}")
@@ -121,18 +124,28 @@ def _duplicate_lines(examples: Examples) -> list[str]:
     return lines
 
 
-def _time_lines(measured: Estimate, how: How, again: float) -> list[str]:
+def _time_lines(measured: Estimate, how: How, again: float, trials: float | None) -> list[str]:
     lines = [
         f"Memory:  {measured.data_bytes / 1e6:.1f} MB of data, "
         f"{measured.parameters * 12 / 1e6:.1f} MB of weights, gradients and momentum"
     ]
     for name, (epochs, seconds) in measured.phases.items():
         lines.append(f"Time:    {name}, {epochs} epochs of about {seconds:.1f} s")
+    if trials is not None:
+        lines.append(_trials_line(trials))
     lines.append(_calibration_line(how, again))
-    lines.append(
-        f"         about {_duration(measured.seconds + again)} in all (measured on a part)"
-    )
+    whole = _duration(measured.seconds + again + (trials or 0.0))
+    lines.append(f"         about {whole} in all (measured on a part)")
     return lines
+
+
+def _trials_line(seconds: float) -> str:
+    if not seconds:
+        return "         lambda_u takes its default: there is nothing to choose it by"
+    return (
+        f"         two to four trials to choose lambda_u: about {_duration(seconds)} for two "
+        "(--set lambda_u=0 does without)"
+    )
 
 
 def _calibration(task: Task, method: Method, trunk: Trunk, device: torch.device) -> float:

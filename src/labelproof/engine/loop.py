@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,7 @@ class Result:
     test_probabilities: Tensor | None  # (M, C)
     history: list[Line]
     seconds: float
+    chosen: Mapping[str, Any] = field(default_factory=dict)  # settings that had been left open
 
     def predict(self, x: Inputs) -> Tensor:
         """Probabilities (M, C) of other inputs of the same kind and shape."""

@@ -123,7 +123,7 @@ class DPC:
     temperature: Positive = 0.5  # T
     alpha: Positive = 4.0  # Beta(α, α) of the mixing weight
     sup_on: Literal["mixed", "unmixed"] = "mixed"  # released code | the paper's formula
-    lambda_u: NonNegative = 25.0  # λ_u, weight of L_uns
+    lambda_u: NonNegative | Literal["auto"] = 25.0  # λ_u, weight of L_uns
     ramp: Annotated[Positive, Epochs()] = 16.0  # epochs until λ_u is reached
     two_heads: bool = True
     prior_weight: NonNegative = 1.0
@@ -133,7 +133,7 @@ class DPC:
 
     def __post_init__(self) -> None:
         check(self)
-        if self.rows == "labelled" and self.lambda_u > 0:
+        if self.rows == "labelled" and self.lambda_u not in (0, "auto"):
             raise BadInput("DPC: rows='labelled' leaves no rows for L_uns; set lambda_u=0 with it.")
         if self.selector == "mirror" and self.criterion == "loss":
             raise BadInput(
@@ -160,9 +160,19 @@ class DPC:
         )
 
     @property
+    def weight_u(self) -> float:
+        """λ_u as a number."""
+        if isinstance(self.lambda_u, str):
+            raise BadInput(
+                "DPC: lambda_u='auto' is chosen by labelproof.fit before training starts; set a "
+                "number to train without it."
+            )
+        return self.lambda_u
+
+    @property
     def second_head(self) -> bool:
         """Whether L_uns has a head of its own."""
-        return self.two_heads and self.lambda_u > 0
+        return self.two_heads and self.weight_u > 0
 
     def predict(self, state: State, x: Tensor) -> Tensor:
         """Calibrated probabilities of the mean logits of the two networks, (B, C)."""
@@ -268,7 +278,7 @@ class DPC:
     ) -> Mixed:
         """Refine, co-guess, sharpen, and mix all rows with one weight and one permutation."""
         targets = one_hot(x.y, run.task.num_classes).float()
-        if self.lambda_u and u is not None:  # else no loss sees more of them than their argmax
+        if self.weight_u and u is not None:  # else no loss sees more of them than their argmax
             targets = self.refine(learner, x, targets, clean)
         targets = targets.repeat(2, 1)
         inputs, strong = [*x.views[:2]], [*x.views[2:]]
@@ -306,12 +316,12 @@ class DPC:
     def losses(self, learner: Learner, mixed: Mixed, elapsed: float) -> list[Tensor]:
         """L_sup + λ(t) L_uns + prior penalty (+ consistency), each a scalar."""
         n, rows = mixed.labelled, slice(mixed.labelled if self.rows == "labelled" else None)
-        ramped = self.lambda_u * fn.ramp(elapsed, self.warmup, self.ramp)
+        ramped = self.weight_u * fn.ramp(elapsed, self.warmup, self.ramp)
         features = learner.net.trunk_features(mixed.x[rows])
         logits = learner.net.head("label", features)
         sup = learner.net(mixed.plain) if self.sup_on == "unmixed" else None
         losses = [self.l_sup(logits if sup is None else sup, mixed, mixed_input=sup is None)]
-        if self.lambda_u and len(logits) > n:
+        if self.weight_u and len(logits) > n:
             other = learner.net.head("mix", features[n:]) if self.second_head else logits[n:]
             square = (self.probability(other) - mixed.targets[n:]) ** 2
             losses.append(ramped * square.mean())  # L_uns, over rows and classes

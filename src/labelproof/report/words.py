@@ -50,6 +50,7 @@ def done(facts: Facts) -> list[str]:
             f"{many(record['reviewed']['count'], 'label')} had been confirmed or corrected by a "
             "person and held fixed."
         )
+    lines += [choice["why"] for choice in (record.get("chosen") or {}).values()]
     return lines
 
 

@@ -1,0 +1,253 @@
+"""Choosing lambda_u, the weight of the unsupervised loss, without a clean label.
+
+The method is trained for a few epochs on a part of the data, once per weight from small to large,
+and each time asked for the labels of examples it has not seen. Their given labels are noisy too,
+but as long as the right label is the most frequent one of every class, agreement with them ranks
+classifiers as agreement with the truth would (Chen et al., AAAI 2021). It is only less precise, so
+the smallest weight that is not clearly behind the best one is taken.
+
+Shapes: M examples held out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from labelproof.calibrate.crossfit import follower, part_of
+from labelproof.engine.log import Reporter
+from labelproof.engine.loop import train
+from labelproof.engine.method import Method
+from labelproof.engine.run import Trunk, derive_seed
+from labelproof.errors import RunFailed
+from labelproof.estimate import Some, estimate
+from labelproof.sizing import shortened
+from labelproof.task import Kind, Task
+
+AUTO = "auto"
+CANDIDATES = (0.0, 25.0, 50.0, 150.0)  # the paper's
+FEWEST = 1000  # examples, below which a part of them decides nothing
+UNTRIED: Mapping[Kind, float] = {"vectors": 0.0, "images": 25.0}  # where nothing can be tried
+SHARE = 4  # a trial is trained on one in so many examples,
+LEAST, MOST = 500, 5000  # but on so many at the least and at the most,
+LENGTH = 0.5  # for this part of the epochs
+STEPS = 32  # batches that a trial makes of its part, at the least, down to batches of SMALLEST
+SMALLEST = 16
+HELD = 20_000  # examples held out, at the most; they cost a forward pass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """One weight, and how it did on given labels that it was not trained on."""
+
+    value: float
+    agreement: float | None  # share of the held-out labels it predicted; None where it diverged
+    behind: float = 0.0  # how much lower than the best one's, and the
+    error: float = 0.0  # standard error of that difference
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """The weight taken, and why."""
+
+    value: float
+    why: str  # one sentence for a person
+    trials: tuple[Trial, ...] = ()
+
+    def describe(self) -> dict[str, Any]:
+        """What run.json and summary.json say of it."""
+        trials = [asdict(trial) for trial in self.trials]
+        return {"value": self.value, "why": self.why, "trials": trials}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Probe:
+    """What a trial trains, on which examples, and which ones judge it."""
+
+    method: Method  # lambda_u is still open
+    part: Tensor  # indices
+    held: Tensor  # indices, (M,)
+
+
+def undecided(method: Method) -> bool:
+    """Whether the record leaves lambda_u to be chosen."""
+    return getattr(method, "lambda_u", None) == AUTO
+
+
+def decided(method: Method, value: float) -> Method:
+    """The record with a number for lambda_u."""
+    record: Any = method
+    changed: Method = replace(record, lambda_u=value)
+    return changed
+
+
+def settled_for_now(method: Method, kind: Kind) -> Method:
+    """The record with its usual number where lambda_u is open, to measure what a run would take."""
+    return decided(method, UNTRIED[kind]) if undecided(method) else method
+
+
+def choose_lambda_u(
+    task: Task,
+    method: Method,
+    trunk: Trunk,
+    *,
+    seed: int,
+    device: torch.device,
+    folder: Path | None = None,
+    reporter: Reporter | None = None,
+) -> Choice:
+    """Choose lambda_u of a method that leaves it open, by short trials on a part of the data.
+
+    Args:
+        task: all that is to be trained on.
+        method: its record, with `lambda_u="auto"`.
+        trunk: makes a new network.
+        seed: decides the parts and everything random in the trials.
+        device: where to compute.
+        folder: where interrupted trials are continued; None keeps nothing.
+        reporter: follows the progress.
+    """
+    known = without_trials(task, method)
+    if known:
+        return known
+    plan = probe(task, method, seed)
+    part, given = part_of(task, plan.part), task.y[plan.held]
+
+    def right(value: float) -> Tensor | None:
+        try:
+            result = train(
+                part,
+                decided(plan.method, value),
+                trunk,
+                seed=derive_seed(seed, "lambda_u") % 2**31,
+                device=device,
+                folder=_made(folder, value),
+                resume=folder is not None,
+                reporter=follower(reporter),
+                name=f"trial of lambda_u = {value:g}",
+            )
+        except RunFailed:
+            return None
+        return result.predict(Some(task.x, plan.held)).argmax(1).cpu() == given
+
+    trials = search(right, CANDIDATES)
+    value = smallest_near_best(trials)
+    return Choice(value=value, why=_sentence(value, trials, plan), trials=trials)
+
+
+def without_trials(task: Task, method: Method) -> Choice | None:
+    """The choice where there is none: nothing to weight, or too little data to try on."""
+    if getattr(method, "rows", "all") == "labelled":
+        return Choice(value=0.0, why="lambda_u is 0, as rows='labelled' leaves it no rows.")
+    if task.size < FEWEST:
+        value = UNTRIED[task.kind]
+        why = (
+            f"lambda_u is {value:g}, the default for {task.kind}: trials to choose it need "
+            f"{FEWEST} examples, and there are {task.size}."
+        )
+        return Choice(value=value, why=why)
+    return None
+
+
+def probe(task: Task, method: Method, seed: int) -> Probe:
+    """Some examples to train on and others to judge by, each class in the same shares of both."""
+    size = min(max(task.size // SHARE, LEAST), MOST)
+    rng = torch.Generator().manual_seed(derive_seed(seed, "probe"))
+    order = torch.randperm(task.size, generator=rng)
+    order = order[task.y[order].argsort(stable=True)]
+    part = order[torch.linspace(0, task.size - 1, size).round().long()]
+    rest = torch.ones(task.size, dtype=torch.bool)
+    rest[part] = False
+    held = rest[order].nonzero().squeeze(1)
+    held = order[held[torch.linspace(0, len(held) - 1, min(len(held), HELD)).round().long()]]
+    return Probe(method=_short(method, size), part=part.sort().values, held=held.sort().values)
+
+
+def search(
+    right: Callable[[float], Tensor | None], candidates: Sequence[float]
+) -> tuple[Trial, ...]:
+    """Try weights from small to large until one does not do better than all before.
+
+    Args:
+        right: which of the held-out labels a network trained with this weight predicts, (M,) bool;
+            None where its training diverged.
+        candidates: weights in ascending order.
+    """
+    seen: dict[float, Tensor | None] = {}
+    best: float | None = None
+    for value in candidates:
+        seen[value] = hits = right(value)
+        before = None if best is None else seen[best]
+        if hits is None or (before is not None and hits.sum() <= before.sum()):
+            break
+        best = value
+    return tuple(_trial(value, hits, seen.get(best)) for value, hits in seen.items())  # type: ignore[arg-type]
+
+
+def smallest_near_best(trials: Sequence[Trial]) -> float:
+    """The smallest weight whose agreement is within a standard error of the best."""
+    near = [t.value for t in trials if t.agreement is not None and t.behind <= t.error]
+    return min(near, default=0.0)
+
+
+def trial_seconds(task: Task, method: Method, trunk: Trunk, device: torch.device) -> float:
+    """How long the first two trials take, measured on a few batches; there can be more."""
+    if without_trials(task, method):
+        return 0.0
+    plan = probe(task, method, seed=0)
+    part = part_of(task, plan.part)
+    both = (decided(plan.method, value) for value in CANDIDATES[:2])
+    return sum(estimate(part, trial, trunk, device).seconds for trial in both)
+
+
+def _short(method: Method, size: int) -> Method:
+    """The record for a trial on `size` examples: fewer epochs, and batches that suit them."""
+    warmup = getattr(method, "warmup", 0)
+    epochs = min(method.epochs, max(round(LENGTH * method.epochs), warmup + 2))
+    record: Any = shortened(method, epochs)
+    if hasattr(record, "batch"):
+        record = replace(record, batch=min(record.batch, max(SMALLEST, size // STEPS)))
+    short: Method = record
+    return short
+
+
+def _trial(value: float, hits: Tensor | None, best: Tensor | None) -> Trial:
+    if hits is None or best is None:
+        return Trial(value=value, agreement=None)
+    apart = best.double() - hits.double()
+    return Trial(
+        value=value,
+        agreement=hits.double().mean().item(),
+        behind=apart.mean().item(),
+        error=apart.std(correction=0).item() / len(apart) ** 0.5,
+    )
+
+
+def _sentence(value: float, trials: Sequence[Trial], plan: Probe) -> str:
+    """What was tried, what was chosen and why."""
+    each = [
+        f"none (diverged) at {t.value:g}"
+        if t.agreement is None
+        else f"{t.agreement:.1%} at {t.value:g}"
+        for t in trials
+    ]
+    return (
+        f"lambda_u = {value:g} was chosen without true labels: trained on {len(plan.part)} "
+        f"examples for {plan.method.epochs} epochs, the network predicted {', '.join(each)} of the "
+        f"given labels of {len(plan.held)} others; the smallest value within a standard error of "
+        "the best was taken."
+    )
+
+
+def _made(folder: Path | None, value: float) -> Path | None:
+    """A folder of its own for each trial."""
+    if folder is None:
+        return None
+    own = folder / f"{value:g}"
+    own.mkdir(parents=True, exist_ok=True)
+    return own

@@ -1,0 +1,203 @@
+"""Which weight is chosen, by what, and where there is nothing to choose by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import pytest
+import torch
+from torch import Tensor
+
+from cases import CASES
+from labelproof.choose import (
+    Trial,
+    choose_lambda_u,
+    decided,
+    probe,
+    search,
+    smallest_near_best,
+    undecided,
+    without_trials,
+)
+from labelproof.engine.method import Logs, Phase
+from labelproof.engine.run import Run
+from labelproof.errors import RunFailed
+from labelproof.task import Resident, Task
+from labelproof.views import VectorViews
+from tiny import CPU, Slow, blobs, flipped
+
+CLASSES = 4
+
+
+@dataclass
+class State:
+    clean: Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class Known:
+    """A method that is right as often as a table says, whatever it is trained on."""
+
+    title: ClassVar[str] = "known"
+    paper: ClassVar[str] = ""
+    year: ClassVar[int] = 2026
+    cost: ClassVar[str] = "0"
+
+    quality: tuple[tuple[float, float], ...]  # weight and share of right answers
+    lambda_u: Any = "auto"
+    epochs: int = 20
+    warmup: int = 2
+    diverges: float | None = None
+
+    def plan(self) -> Sequence[Phase]:
+        return (Phase("only", self.epochs, self.epoch),)
+
+    def setup(self, run: Run) -> State:
+        return State(torch.ones(run.task.size))
+
+    def epoch(self, state: State, run: Run) -> Logs:
+        if self.lambda_u == self.diverges:
+            raise RunFailed("the loss became nan")
+        return {}
+
+    def predict(self, state: State, x: Tensor) -> Tensor:
+        """Column 0 is the true class, column 1 how hard the example is."""
+        truth = x[:, 0].round().long()
+        wrong = x[:, 1] >= dict(self.quality)[self.lambda_u]
+        return torch.eye(CLASSES)[(truth + wrong) % CLASSES]
+
+
+def task_with(noise: float, size: int = 3000, seed: int = 0) -> Task:
+    """The input holds the true class; a share of the given labels is wrong."""
+    rng = torch.Generator().manual_seed(seed)
+    truth = torch.arange(size) % CLASSES
+    x = torch.stack([truth.float(), torch.rand(size, generator=rng)], 1)
+    return Task(
+        x=Resident(x),
+        y=flipped(truth, noise, CLASSES, rng),
+        classes=tuple("abcd"),
+        views=VectorViews(mean=torch.zeros(2), std=torch.ones(2)),
+        kind="vectors",
+    )
+
+
+def chosen(task: Task, quality: dict[float, float], **changes: Any) -> Any:
+    method = Known(quality=tuple(quality.items()), **changes)
+    return choose_lambda_u(task, method, lambda: torch.nn.Identity(), seed=0, device=CPU)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.4])
+@pytest.mark.parametrize(
+    ("quality", "best"),
+    [
+        ({0: 0.9, 25: 0.8}, 0),
+        ({0: 0.7, 25: 0.8, 50: 0.6}, 25),
+        ({0: 0.5, 25: 0.6, 50: 0.7, 150: 0.9}, 150),
+        ({0: 0.8, 25: 0.8}, 0),
+    ],
+)
+def test_noisy_labels_find_the_best_weight(
+    quality: dict[float, float], best: float, noise: float
+) -> None:
+    choice = chosen(task_with(noise), quality)
+    assert choice.value == best
+    assert [trial.value for trial in choice.trials] == list(quality)
+    assert f"lambda_u = {best:g} was chosen without true labels" in choice.why
+
+
+def test_agreement_is_with_given_labels_that_were_held_out() -> None:
+    task = task_with(0.25)
+    (first, _) = chosen(task, {0: 1.0, 25: 0.5}).trials
+    held = probe(task, Known(quality=()), seed=0).held
+    truth = task.x.take(held)[:, 0].long()
+    assert first.agreement == (truth == task.y[held]).double().mean().item()
+
+
+def test_a_weight_that_diverges_is_not_taken() -> None:
+    task = task_with(0.2)
+    choice = chosen(task, {0: 0.7, 25: 0.9}, diverges=25.0)
+    assert choice.value == 0
+    assert choice.trials[-1] == Trial(value=25.0, agreement=None)
+    assert "none (diverged) at 25" in choice.why
+    assert chosen(task, {}, diverges=0.0).value == 0
+
+
+def test_the_smallest_within_a_standard_error_of_the_best() -> None:
+    near = Trial(value=0.0, agreement=0.70, behind=0.010, error=0.011)
+    best = Trial(value=25.0, agreement=0.71)
+    assert smallest_near_best([near, best]) == 0.0
+    assert smallest_near_best([replace(near, behind=0.012), best]) == 25.0
+
+
+def test_differences_are_paired() -> None:
+    first = torch.tensor([1, 1, 1, 1, 0, 0, 0, 0]).bool()
+    second = torch.tensor([1, 1, 1, 1, 1, 1, 0, 0]).bool()
+    trial, best, last = search({0: first, 1: second, 2: second, 3: first}.get, (0, 1, 2, 3))
+    assert (trial.agreement, trial.behind) == (0.5, 0.25)
+    assert trial.error == pytest.approx((0.25 * 0.75 / 8) ** 0.5)  # two of eight differ
+    assert (best.value, best.behind, best.error) == (1, 0, 0)
+    assert last.value == 2  # no better, so nothing larger is tried
+
+
+def test_parts_are_disjoint_even_and_follow_the_seed() -> None:
+    task = blobs(2000, classes=3).task
+    method = Known(quality=())
+    plan, again, other = (probe(task, method, seed) for seed in (1, 1, 2))
+    assert not set(plan.part.tolist()) & set(plan.held.tolist())
+    assert (len(plan.part), len(plan.held)) == (500, 1500)
+    counts = task.y[plan.part].bincount(minlength=3), task.y.bincount(minlength=3)
+    assert (counts[0] - counts[1] / 4).abs().max() <= 1
+    assert torch.equal(plan.part, again.part)
+    assert torch.equal(plan.held, again.held)
+    assert not torch.equal(plan.part, other.part)
+
+
+def test_trials_stay_small_on_large_data() -> None:
+    plan = probe(task_with(0.2, size=60_000), Known(quality=(), epochs=60), seed=0)
+    assert (len(plan.part), len(plan.held)) == (5000, 20_000)
+    assert plan.method.epochs == 30
+
+
+def test_trials_outlast_the_warm_up() -> None:
+    task = task_with(0.2)
+    assert probe(task, Known(quality=(), epochs=10, warmup=8), seed=0).method.epochs == 10
+    assert probe(task, Known(quality=(), epochs=10, warmup=4), seed=0).method.epochs == 6
+
+
+def test_a_small_part_is_trained_in_small_batches() -> None:
+    method = CASES["dpc"]
+    many, few = (
+        probe(task_with(0.2, size=size), replace(method, batch=128, lambda_u="auto"), seed=0)  # type: ignore[type-var]
+        for size in (20_000, 2000)
+    )
+    assert many.method.batch == 128  # type: ignore[attr-defined]
+    assert few.method.batch == 16  # type: ignore[attr-defined]
+    assert few.method.ramp == pytest.approx(2.0 * 4 / 6)  # type: ignore[attr-defined]
+
+
+def test_where_nothing_can_be_tried_it_says_so() -> None:
+    few = without_trials(task_with(0.2, size=999), Known(quality=()))
+    assert few is not None
+    assert few.value == 0
+    assert "need 1000 examples, and there are 999" in few.why
+    images = replace(task_with(0.2, size=999), kind="images")
+    pictures = without_trials(images, Known(quality=()))
+    assert pictures is not None
+    assert pictures.value == 25
+    assert without_trials(task_with(0.2, size=1000), Known(quality=())) is None
+
+
+def test_data_read_from_disk_and_confirmed_labels_change_nothing_by_themselves() -> None:
+    task = task_with(0.3, size=1000)
+    quality = {0: 0.6, 25: 0.9, 50: 0.7}
+    streamed = replace(task, x=Slow(task.x), fixed=torch.arange(1000) % 7 == 0)
+    assert chosen(streamed, quality) == chosen(task, quality)
+
+
+def test_numbers_are_left_alone() -> None:
+    auto = Known(quality=())
+    assert undecided(auto)
+    assert not undecided(decided(auto, 25.0))
+    assert not undecided(replace(auto, lambda_u=0.0))
