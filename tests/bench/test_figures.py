@@ -96,6 +96,12 @@ def test_reliability_shows_ece_and_size_and_marks_thin_bins() -> None:
     assert hollow.get_xydata().tolist() == [[0.3, 0.5]]
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_diagram_of_thin_bins_alone_can_still_be_laid_out(tmp_path: Path) -> None:
+    panel = figures.reliability("DPC", {"one network": calibrated(9)})
+    assert figures.draw(tmp_path / "thin", "t", [panel, panel])
+
+
 def test_a_histogram_counts_every_value_also_those_beyond_its_ends() -> None:
     values = np.array([-9.0, 0.1, 0.2, 0.9, 9.0])
     axes = on_axes(figures.histogram("DPC", "p", {"right": values}, np.linspace(0, 1, 3)))

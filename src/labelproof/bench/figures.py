@@ -146,13 +146,11 @@ def reliability(title: str, curves: Mapping[str, Calibrated]) -> Panel:
         axes.text(0.98, 0.03, "over-confident", color=GREY, fontsize=9, ha="right")
         for number, (name, curve) in enumerate(curves.items()):
             _reliability_line(axes, number, f"{name}: ECE {curve.ece:.3f}", curve.diagram)
-        axes.set(xlim=(0, 1.02), ylim=(0, 1.02), aspect="equal", xticks=SHARES, yticks=SHARES)
+        ends = (-0.02, 1.02)
+        axes.set(xlim=ends, ylim=ends, aspect="equal", xticks=SHARES, yticks=SHARES)
         counts = next(iter(curves.values())).diagram.count
-        size, xlabel = (
-            sum(counts),
-            f"confidence ({len(counts)} bins; hollow: fewer than {FEW} in it)",
-        )
-        _name(axes, f"{title} (n = {size:,})", xlabel, "accuracy")
+        xlabel = f"confidence ({len(counts)} bins; hollow: fewer than {FEW} in it)"
+        _name(axes, f"{title} (n = {sum(counts):,})", xlabel, "accuracy")
         _legend(axes)
 
     return panel
@@ -162,7 +160,7 @@ def _reliability_line(axes: Axes, number: int, name: str, diagram: Reliability) 
     count = np.array(diagram.count)
     sure, right = np.array(diagram.confidence), np.array(diagram.accuracy)
     full, few = count >= FEW, (count > 0) & (count < FEW)
-    look = {**_look(number), "ms": 5.5, "clip_on": False}
+    look = {**_look(number), "ms": 5.5}
     axes.plot(sure[full], right[full], label=name, lw=1.5, **look)
     hollow = {**look, "ls": "", "mfc": "white", "mec": look["color"], "zorder": 1.5}
     axes.plot(sure[few], right[few], **hollow)
