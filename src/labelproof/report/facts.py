@@ -16,6 +16,7 @@ from labelproof.errors import BadInput
 from labelproof.report.rows import Codes, LabelRows, read_rows
 
 MEASURED = "report.json"
+NEEDED = ("noise_rate_estimate",)  # of summary.json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +62,7 @@ def gather(folder: Path) -> Facts:
         folder=folder,
         record=record,
         rows=read_rows(folder, classes, size),
-        summary=_object(folder / "summary.json"),
+        summary=_object(folder / "summary.json", NEEDED),
         history=_history(folder / "metrics.jsonl"),
         measured=_object(folder / MEASURED) if (folder / MEASURED).exists() else {},
         unreadable=_unreadable(folder / "unreadable.csv"),
@@ -109,7 +110,7 @@ def health(facts: Facts) -> list[ClassHealth]:
     ]
 
 
-def _object(path: Path) -> dict[str, Any]:
+def _object(path: Path, needed: Sequence[str] = ()) -> dict[str, Any]:
     if not path.is_file():
         raise BadInput(
             f"{path.parent} has no {path.name}: the run has not finished or was copied in part; "
@@ -121,6 +122,9 @@ def _object(path: Path) -> dict[str, Any]:
         raise BadInput(f"{path} is damaged ({error}); restore the run folder.") from None
     if not isinstance(content, dict):
         raise BadInput(f"{path} is damaged (no JSON object); restore the run folder.")
+    missing = [name for name in needed if name not in content]
+    if missing:
+        raise BadInput(f"{path} lacks {missing[0]!r}; restore the run folder.")
     return content
 
 
@@ -128,7 +132,7 @@ def _history(path: Path) -> list[dict[str, Any]]:
     lines: list[dict[str, Any]] = []
     if not path.is_file():
         return lines
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(path.read_bytes().splitlines(), 1):
         try:
             entry = json.loads(line)
         except ValueError as error:

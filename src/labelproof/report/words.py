@@ -103,7 +103,7 @@ def _accuracy(summary: Any) -> str:
     accuracy = summary.get("accuracy")
     if not accuracy:
         return "No test data was given, so the accuracy of the model is not known."
-    error = summary.get("ece")
+    error = summary.get("ece_calibrated", summary.get("ece"))  # of the probabilities it gives
     calibration = (
         f"; the confidence it states and the share that is right differ by {100 * error:.1f} "
         "percentage points on average"
