@@ -14,6 +14,7 @@ from labelproof.calibrate import calibrate, calibrated
 from labelproof.calibrate.fitting import (
     fit_scale,
     joined,
+    knowing_label,
     posteriors,
     rescaled,
     transition_matrix,
@@ -185,3 +186,14 @@ def test_true_labels_and_test_data_change_nothing() -> None:
 def test_an_impossible_link_is_refused(bad: dict) -> None:
     with pytest.raises(ValueError, match="a link"):
         Link(**bad)
+
+
+def test_the_given_label_has_its_clean_probability_and_the_others_share_the_rest() -> None:
+    probs = torch.tensor([[0.7, 0.2, 0.1], [0.999, 0.0006, 0.0004], [1.0, 0.0, 0.0]]).double()
+    clean = torch.tensor([0.4, 0.1, 1.0]).double()
+    found = knowing_label(probs, torch.tensor([0, 0, 0]), clean)
+    expected = torch.tensor([[0.4, 0.4, 0.2], [0.1, 0.54, 0.36], [1.0, 0.0, 0.0]]).double()
+    assert torch.allclose(found, expected)
+    sure = torch.tensor([[1.0, 0.0, 0.0]]).double()  # all others underflowed
+    found = knowing_label(sure, torch.tensor([0]), torch.tensor([0.2]).double())
+    assert torch.allclose(found, torch.tensor([[0.2, 0.4, 0.4]]).double())
