@@ -60,11 +60,17 @@ def label_table(result: Result, threshold: float = 0.5) -> LabelTable:
     )
 
 
-def doubts(table: LabelTable, num_classes: int) -> list[str]:
-    """Reasons not to act on the table: signs that the network has learnt too little to judge."""
-    agree = (table.suggested == table.given).float().mean().item()
+def doubts(table: LabelTable, predicted: Tensor, num_classes: int) -> list[str]:
+    """Reasons not to act on the table: signs that the network has learnt too little to judge.
+
+    Args:
+        table: what is said of the labels.
+        predicted: (N,) classes that the network alone would give.
+        num_classes: how many there are.
+    """
+    agree = (predicted == table.given).float().mean().item()
     largest = table.given.bincount(minlength=num_classes).max().item() / len(table.given)
-    same = table.suggested.bincount(minlength=num_classes).max().item() / len(table.given)
+    same = predicted.bincount(minlength=num_classes).max().item() / len(table.given)
     if agree < 1.5 / num_classes or (same > 0.95 and largest < 0.8):
         return [
             "The network learnt next to nothing (its answers hardly depend on the input): do not "
@@ -93,7 +99,7 @@ def labels_csv(table: LabelTable, classes: Sequence[str], ids: Sequence[str] | N
     return out.getvalue()
 
 
-def summarise(result: Result, table: LabelTable, audit: Audit) -> dict[str, Any]:
+def summarise(result: Result, predicted: Tensor, table: LabelTable, audit: Audit) -> dict[str, Any]:
     """The numbers of summary.json; what needs truth or test data is None without them."""
     curve = [line["test_accuracy"] for line in result.history if "test_accuracy" in line]
     best_last = metrics.best_last(curve) if curve else None
@@ -106,7 +112,7 @@ def summarise(result: Result, table: LabelTable, audit: Audit) -> dict[str, Any]
         "ece": metrics.ece(test, audit.test_y) if known else None,  # type: ignore[arg-type]
         "error_auroc": None if wrong is None else metrics.error_auroc(wrong, -table.p_clean),
         "error_ap": None if wrong is None else metrics.error_ap(wrong, -table.p_clean),
-        "doubts": doubts(table, result.task.num_classes),
+        "doubts": doubts(table, predicted, result.task.num_classes),
         "suspects": int(table.suspect.sum()),
         "suspect_detection": None if wrong is None else metrics.detection(wrong, table.suspect),
         "noise_rate_estimate": 1 - table.p_clean.mean().item(),

@@ -198,7 +198,7 @@ def finish(
     judged = calibrated(result, calibration, audit)
     table = suspect_table(judged)
     summary = {
-        **summarise(judged, table, audit),
+        **summarise(judged, result.probabilities.argmax(1), table, audit),
         **found(result, judged, table, calibration, audit),
         "chosen": dict(result.chosen),
     }
