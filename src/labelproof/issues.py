@@ -104,11 +104,10 @@ def _judge(X: Any, labels: Any, pred_probs: Any, classifier: NoisyLabelClassifie
 def _judge_probabilities(labels: npt.NDArray[Any], probs: npt.NDArray[np.float64]) -> Judged:
     given, values = _checked(labels, probs)
     right = posteriors(values, given, None).gather(1, given[:, None]).squeeze(1)
-    doubted = values.argmax(1) != given
     return Judged(
         quality=right.numpy(),
         margin=fn.label_margin(values, given).numpy(),
-        suspect=(doubted & (right < suspect_threshold(right, doubted))).numpy(),
+        suspect=(right < suspect_threshold(right)).numpy(),
     )
 
 

@@ -34,11 +34,11 @@ class LabelTable:
     """Every given label with what the model thinks of it; row i is training example i."""
 
     given: Tensor  # (N,) class
-    suggested: Tensor  # (N,) class the model would give
+    suggested: Tensor  # (N,) the given class, or the likeliest other one where it is doubted
     p_clean: Tensor  # (N,) probability that the given label is right
     p_suggested: Tensor  # (N,) probability of the suggested class
     margin: Tensor  # (N,) log-probability of the given class minus that of the best other one
-    suspect: Tensor  # (N,) bool: more likely wrong than right, and another class is more likely
+    suspect: Tensor  # (N,) bool: so likely wrong that a list of them is as precise as stated
 
     def worst_first(self) -> Tensor:
         """Indices from the most to the least suspicious; the margin decides between equals."""
@@ -47,16 +47,20 @@ class LabelTable:
 
 
 def label_table(result: Result, threshold: float = 0.5) -> LabelTable:
-    """What the trained model says of every given label; suspects lie below the threshold."""
+    """What the trained model says of every given label; suspects lie below the threshold.
+
+    A label more likely wrong than right gets the likeliest other class as a suggestion.
+    """
     probs, given = result.probabilities, result.task.y
-    p_suggested, suggested = probs.max(1)
+    best_other = probs.scatter(1, given[:, None], -1.0).argmax(1)
+    suggested = torch.where(result.clean < 0.5, best_other, given)
     return LabelTable(
         given=given,
         suggested=suggested,
         p_clean=result.clean,
-        p_suggested=p_suggested,
+        p_suggested=probs.gather(1, suggested[:, None]).squeeze(1),
         margin=fn.label_margin(probs.clamp_min(1e-12).log(), given),
-        suspect=(result.clean < threshold) & (suggested != given),
+        suspect=result.clean < min(threshold, 0.5),
     )
 
 

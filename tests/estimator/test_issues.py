@@ -56,13 +56,13 @@ def test_cleanlab_takes_the_mask_as_it_is() -> None:
 
 def test_datalab_takes_the_scores_as_they_are() -> None:
     class Labelproof(IssueManager):
-        issue_name = "labelproof"
+        issue_name = "doubted"
         description = "labels that labelproof doubts"
         verbosity_levels: dict = {}  # noqa: RUF012
 
         def find_issues(self, quality, suspect, **_):  # type: ignore[no-untyped-def]
             self.issues = pd.DataFrame(
-                {"is_labelproof_issue": suspect, self.issue_score_key: quality}
+                {"is_doubted_issue": suspect, self.issue_score_key: quality}
             )
             self.summary = self.make_summary(score=float(quality.mean()))
 
@@ -72,10 +72,10 @@ def test_datalab_takes_the_scores_as_they_are() -> None:
     quality = label_quality(labels=DATA.y, pred_probs=PROBS)
     suspect = find_label_issues(labels=DATA.y, pred_probs=PROBS)
     lab = Datalab({"y": DATA.y}, label_name="y", verbosity=0)
-    lab.find_issues(issue_types={"labelproof": {"quality": quality, "suspect": suspect}})
-    found = lab.get_issues("labelproof")
-    assert (found["labelproof_score"] == quality).all()
-    assert found["is_labelproof_issue"].sum() == suspect.sum()
+    lab.find_issues(issue_types={"doubted": {"quality": quality, "suspect": suspect}})
+    found = lab.get_issues("doubted")
+    assert (found["doubted_score"] == quality).all()
+    assert found["is_doubted_issue"].sum() == suspect.sum()
 
 
 def test_bad_calls_are_refused() -> None:

@@ -23,7 +23,6 @@ from torch.nn.functional import one_hot
 
 STEPS = 80  # of L-BFGS, at the most
 TWIST_PENALTY = 0.03  # over C, on D and d; chosen on CIFAR-10N rand2
-SCALE_PRIOR = 20.0  # precision of ln a, which a thousand labels alone would leave open
 PRIOR_RATE = -2.0  # centre of r and of the logit of κ: 12%
 
 
@@ -74,7 +73,7 @@ class NoiseModel:
             self.confusion.square().sum()
             + (self.rates - PRIOR_RATE).square().sum()
             + self.slope.square()
-            + SCALE_PRIOR * self.log_scale.square()
+            + self.log_scale.square()
             + 0.1 * (self.copied - PRIOR_RATE).square()
         )
         return TWIST_PENALTY / len(self.shift) * twist + 0.5 / size * rest

@@ -19,7 +19,7 @@ from labelproof.task import Audit
 PRECISION = 0.8  # share of suspects that are really wrong, at the least, by our own estimate
 
 
-def suspect_threshold(clean: Tensor, doubted: Tensor, precision: float = PRECISION) -> float:
+def suspect_threshold(clean: Tensor, precision: float = PRECISION) -> float:
     """The clean probability below which a label is a suspect.
 
     The estimated precision of a list of suspects is the mean of 1 - `clean` over it. The threshold
@@ -27,10 +27,9 @@ def suspect_threshold(clean: Tensor, doubted: Tensor, precision: float = PRECISI
 
     Args:
         clean: (N,) probability that each label is right.
-        doubted: (N,) bool, where the model would give another label; only these can be suspects.
         precision: what to aim at.
     """
-    values = clean[doubted & (clean < 0.5)].double().sort().values
+    values = clean[clean < 0.5].double().sort().values
     counts = torch.arange(1, len(values) + 1)
     kept = ((1 - values).cumsum(0) >= precision * counts).sum().item()
     if kept == len(values):
@@ -40,8 +39,7 @@ def suspect_threshold(clean: Tensor, doubted: Tensor, precision: float = PRECISI
 
 def suspect_table(judged: Result, precision: float = PRECISION) -> LabelTable:
     """The table of labels of a calibrated result, with suspects at the precision asked for."""
-    doubted = judged.probabilities.argmax(1) != judged.task.y
-    return label_table(judged, suspect_threshold(judged.clean, doubted, precision))
+    return label_table(judged, suspect_threshold(judged.clean, precision))
 
 
 def found(
