@@ -61,9 +61,7 @@ def test_datalab_takes_the_scores_as_they_are() -> None:
         verbosity_levels: dict = {}  # noqa: RUF012
 
         def find_issues(self, quality, suspect, **_):  # type: ignore[no-untyped-def]
-            self.issues = pd.DataFrame(
-                {"is_doubted_issue": suspect, self.issue_score_key: quality}
-            )
+            self.issues = pd.DataFrame({"is_doubted_issue": suspect, self.issue_score_key: quality})
             self.summary = self.make_summary(score=float(quality.mean()))
 
     from cleanlab.datalab.internal.issue_manager_factory import register
