@@ -213,7 +213,7 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         for name in changes:
             if name not in known:
                 raise BadInput(f"{self.method} has no setting {name!r}; {nearest(name, known)}.")
-        method: Method = with_changes(suited(record, len(examples)), changes)
+        method: Method = with_changes(suited(record, len(examples), examples.kind), changes)
         return method
 
     def _keep(self, result: Result, seed: int, reporter: Reporter | None) -> None:

@@ -67,7 +67,7 @@ def chosen_method(
     """
     start = published(name, recipe) if recipe else own_data(name, kind)
     if size is not None and not recipe:
-        start = suited(start, size)
+        start = suited(start, size, kind)
     changed = read_changes(start, changes)
     return with_changes(start, changed)
 

@@ -12,16 +12,20 @@ from dataclasses import replace
 from typing import Any, TypeVar, get_type_hints
 
 from labelproof.settings import Epochs, Range, settings_of
+from labelproof.task import Kind
 
 M = TypeVar("M")
 
 STEPS = 120  # optimiser steps a network should get at the least
 BATCHES = 8  # of a pass over the data, at the least, down to batches of SMALLEST
 SMALLEST = 8
+# Steps of a warm-up on images, at the least, up to a third of the run: who selects must know some.
+# Vectors are learnt within a few steps, and by heart soon after.
+WARM_STEPS = 160
 LONGEST = 60  # times as many epochs as the defaults say, at the most
 
 
-def suited(method: M, size: int) -> M:
+def suited(method: M, size: int, kind: Kind) -> M:
     """The record with a smaller batch and more epochs where `size` examples call for them."""
     record: Any = method
     if not hasattr(record, "batch"):
@@ -29,9 +33,11 @@ def suited(method: M, size: int) -> M:
     batch = min(record.batch, max(SMALLEST, size // BATCHES))
     per_epoch = max(1, size // batch)
     factor = min(max(1, math.ceil(STEPS / (per_epoch * record.epochs))), LONGEST)
-    changes = {"batch": batch, "epochs": factor * record.epochs}
-    if hasattr(record, "warmup"):
-        changes["warmup"] = factor * record.warmup
+    epochs = factor * record.epochs
+    changes = {"batch": batch, "epochs": epochs}
+    if getattr(record, "warmup", 0):
+        needed = min(math.ceil(WARM_STEPS / per_epoch), epochs // 3) if kind == "images" else 0
+        changes["warmup"] = max(factor * record.warmup, needed)
     suited_record: M = replace(record, **changes)
     return suited_record
 

@@ -42,8 +42,14 @@ def test_the_users_own_setting_wins() -> None:
 
 
 def test_few_examples_get_small_batches_and_many_passes() -> None:
-    few, many = (suited(own_data("dpc", "vectors"), size) for size in (100, 50_000))
+    few, many = (suited(own_data("dpc", "vectors"), size, "vectors") for size in (100, 50_000))
     assert many == own_data("dpc", "vectors")
     few, many = settings_of(few), settings_of(many)
     assert few["batch"] < many["batch"]
     assert few["epochs"] // many["epochs"] == few["warmup"] // many["warmup"] > 1
+
+
+def test_a_warm_up_gets_its_steps() -> None:
+    pictures = settings_of(suited(own_data("dpc", "images"), 400, "images"))
+    assert (pictures["batch"], pictures["epochs"], pictures["warmup"]) == (50, 60, 20)
+    assert suited(own_data("dpc", "images"), 10_000, "images") == own_data("dpc", "images")
