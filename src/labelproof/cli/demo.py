@@ -14,8 +14,7 @@ from rich.table import Table
 from labelproof.engine.log import reporter_for
 from labelproof.errors import BadInput
 from labelproof.fit import fit
-from labelproof.recipes import own_data
-from labelproof.sizing import shortened
+from labelproof.recipes import chosen_method
 from labelproof.sources import load
 from labelproof.task import Examples
 
@@ -56,7 +55,7 @@ def demo(
 def _train(examples: Examples, name: str, folder: Path, seed: int) -> None:
     fit(
         examples,
-        shortened(own_data(name, examples.kind), EPOCHS),
+        chosen_method(name, examples.kind, {"epochs": str(EPOCHS)}, size=len(examples)),
         name=name,
         noise=NOISE,
         seed=seed,
