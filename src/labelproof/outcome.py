@@ -49,19 +49,29 @@ class LabelTable:
 def label_table(result: Result, threshold: float = 0.5) -> LabelTable:
     """What the trained model says of every given label; suspects lie below the threshold.
 
-    A label more likely wrong than right gets the likeliest other class as a suggestion.
+    A label more likely wrong than right gets the likeliest other class as a suggestion, also where
+    a network has learnt the label by heart.
     """
     probs, given = result.probabilities, result.task.y
-    best_other = probs.scatter(1, given[:, None], -1.0).argmax(1)
+    judged = knowing_label(probs, given, result.clean)
+    best_other = judged.scatter(1, given[:, None], -1.0).argmax(1)
     suggested = torch.where(result.clean < 0.5, best_other, given)
     return LabelTable(
         given=given,
         suggested=suggested,
         p_clean=result.clean,
-        p_suggested=probs.gather(1, suggested[:, None]).squeeze(1),
+        p_suggested=judged.gather(1, suggested[:, None]).squeeze(1),
         margin=fn.label_margin(probs.clamp_min(1e-12).log(), given),
         suspect=result.clean < min(threshold, 0.5),
     )
+
+
+def knowing_label(probs: Tensor, given: Tensor, clean: Tensor) -> Tensor:
+    """Probabilities (N, C) in which the given label has `clean` (N,), the others share the rest."""
+    label = given[:, None]
+    others = probs.clamp_min(1e-30).scatter(1, label, 0.0)  # equal shares where all are 0
+    rest = (1 - clean)[:, None] / others.sum(1, keepdim=True)
+    return (others * rest).scatter(1, label, clean[:, None])
 
 
 def doubts(table: LabelTable, predicted: Tensor, num_classes: int) -> list[str]:

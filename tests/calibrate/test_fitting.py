@@ -14,7 +14,6 @@ from labelproof.calibrate import calibrate, calibrated
 from labelproof.calibrate.fitting import (
     fit_scale,
     joined,
-    knowing_label,
     posteriors,
     rescaled,
     transition_matrix,
@@ -22,6 +21,7 @@ from labelproof.calibrate.fitting import (
 from labelproof.calibrate.noise_model import fit_noise_model
 from labelproof.calibrate.suspects import suspect_table, suspect_threshold, transition_error
 from labelproof.link import Link
+from labelproof.outcome import knowing_label
 from labelproof.task import Audit
 from tiny import CPU, blobs
 

@@ -7,8 +7,6 @@
 2. The link is the scale under which the scores fit those posteriors best.
 3. The probability that a label is right joins two views of it: the posterior of the noise model
    and the method's own clean probability, which also remembers how training went.
-4. The other classes of a training example share what is left, in proportion to what the networks
-   think of them. A network that has learnt a wrong label by heart still tells the runner-up.
 
 Shapes: C classes, N training examples.
 """
@@ -45,7 +43,7 @@ class Calibration:
 
     how: How
     link: Link
-    probabilities: Tensor  # (N, C) of the training examples, knowing their given labels
+    probabilities: Tensor  # (N, C) of the training examples, by the run and by unseen networks
     clean: Tensor  # (N,) probability that the given label is right
     transition: Tensor  # (C, C) probability of a given label (column) for each true one (row)
     noise_rate: float  # estimated share of wrong labels
@@ -98,7 +96,7 @@ def calibrate(
     return Calibration(
         how=how,
         link=link,
-        probabilities=knowing_label(link((own + unseen) / 2), task.y, clean).float(),
+        probabilities=link((own + unseen) / 2).float(),
         clean=clean.float(),
         transition=transition_matrix(posterior, task.y),
         noise_rate=1 - right.mean().item(),
@@ -170,14 +168,6 @@ def joined(clean: Tensor, right: Tensor) -> Tensor:
     """One probability from the method's own (N,) and the posterior `right` (N,), mean of logits."""
     both = _logit(rescaled(clean, right)) + _logit(right)
     return rescaled((both / 2).sigmoid(), right)
-
-
-def knowing_label(probs: Tensor, given: Tensor, clean: Tensor) -> Tensor:
-    """Probabilities (N, C) in which the given label has `clean` (N,), the others share the rest."""
-    label = given[:, None]
-    others = probs.clamp_min(1e-30).scatter(1, label, 0.0)  # equal shares where all are 0
-    rest = (1 - clean)[:, None] / others.sum(1, keepdim=True)
-    return (others * rest).scatter(1, label, clean[:, None])
 
 
 def rescaled(clean: Tensor, right: Tensor) -> Tensor:
