@@ -87,7 +87,9 @@ def calibrate(
     of = kind_of_scores(result.method, result.state, _some(result))
     own = scores_of(result, task.x, of).double()
     unseen = own
-    if how == "folds" and task.size >= FEWEST_TO_SPLIT:
+    if task.size < FEWEST_TO_SPLIT:
+        how = "quick"
+    if how == "folds":
         unseen = held_out_scores(result, trunk, of, seed=seed, folder=folder, reporter=reporter)
     posterior = posteriors(unseen, task.y, task.fixed)
     right = posterior.gather(1, task.y[:, None]).squeeze(1)
