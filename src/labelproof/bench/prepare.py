@@ -32,6 +32,7 @@ CIFAR10_CLASSES = np.array(
 )
 TINY_RATES = {"aggre": 0.09, "rand1": 0.17, "worst": 0.4}  # as in CIFAR-10N, but drawn at random
 SMALL, SMALL_TEST = 10_000, 4_000  # images
+SMALL_VECTORS = 20_000
 SEED = 0  # of the subset
 
 
@@ -53,6 +54,27 @@ def vectors_file(sources: Sources, label_sets: tuple[str, ...]) -> Path:
             f"{', '.join(sorted(shapes))}; add them, or restrict the label sets with --labels."
         )
     return path
+
+
+def has_vectors(path: Path | None) -> bool:
+    """Whether `--data` names an .npz of vectors rather than CIFAR's images."""
+    if path is None or not path.is_file() or path.suffix != ".npz":
+        return False
+    return "x" in read_arrays(path, set())[1]
+
+
+@lru_cache(maxsize=4)
+def small_vectors(sources: Sources) -> Path:
+    """20,000 of the user's vectors with all their label sets, and all test vectors."""
+    path = vectors_file(sources, ())
+    _, shapes = read_arrays(path, set())
+    keys = ("x", *(key for key in LABEL_SETS if key in shapes))
+    found, _ = read_arrays(path, {*keys, "x_test", "y_test"})
+    order = np.random.default_rng(SEED).permutation(len(found["x"]))
+    rows = np.sort(order[:SMALL_VECTORS])
+    part = {key: found[key][rows] for key in keys}
+    test = {key: found[key] for key in ("x_test", "y_test")}
+    return store(sources.out, "vectors-small", {**part, **test})
 
 
 def tiny_vectors(sources: Sources) -> Path:

@@ -1,7 +1,9 @@
 """What `paper`, `small` and `tiny` mean: data, network, epochs. docs/bench.md says it in prose.
 
 A `Setting` is a column of a table: data with its noise. `published_form` and `own_form` make the
-command of a run on it: the paper's recipe, or the defaults a user would meet.
+command of a run on it: the paper's recipe, or the defaults a user would meet. At the scale small
+the data can be vectors too; there the paper's form is the defaults for vectors with the paper's
+selection and weights.
 """
 
 from __future__ import annotations
@@ -10,9 +12,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from labelproof.bench.cell import Scale, Sources
-from labelproof.bench.prepare import full_images, small_images, tiny_images
+from labelproof.bench.prepare import (
+    full_images,
+    has_vectors,
+    small_images,
+    small_vectors,
+    tiny_images,
+)
 from labelproof.errors import BadInput
-from labelproof.recipes import published_names
+from labelproof.recipes import published, published_names
 from labelproof.sources.published.cifar import CIFAR10, CIFAR100
 from labelproof.sources.published.humans import FOLDERS, SETS
 from labelproof.sources.published.locate import locate
@@ -26,6 +34,9 @@ KINDS = {"symmetric": "sym.", "asymmetric": "asym."}
 TITLES = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
 CLASSES = {"cifar10": 10, "cifar100": 100}
 QUICK = ("--calibrate", "quick")
+MLP = "mlp"
+WEIGHTS = ("lambda_u", "confidence_penalty", "consistency")  # the paper's, on vectors too
+VECTORS_RAMP = 4  # epochs until λ_u is reached
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,16 +55,17 @@ def synthetic_settings(scale: Scale, sources: Sources, names: Sequence[str]) -> 
     found = []
     for name in names:
         data, kind, rate = name.split("-")
-        words = image_words(scale, sources, data)
+        words = data_words(scale, sources, data)
         if words is not None:
             noise = f"{kind}:{rate}" if kind == "symmetric" else f"{kind}-{data}:{rate}"
-            title = "digits" if scale == "tiny" else TITLES[data]
+            flat = of_vectors(scale, sources)
+            title = "vectors" if flat else "digits" if scale == "tiny" else TITLES[data]
             found.append(
                 Setting(
                     column=f"{title} {KINDS[kind]} {float(rate):.0%}",
                     recipe=name,
                     words=(*words, "--noise", noise),
-                    net=NETS.get(scale, "preact18"),
+                    net=MLP if flat else NETS.get(scale, "preact18"),
                     rate=wrong_share(data, kind, float(rate)),
                 )
             )
@@ -69,10 +81,17 @@ def wrong_share(data: str, kind: str, rate: float) -> float:
     return rate / 2 if data == "cifar10" else rate
 
 
-def image_words(scale: Scale, sources: Sources, data: str) -> tuple[str, ...] | None:
-    """Where the images are; None where the user has this set not, but another one."""
+def of_vectors(scale: Scale, sources: Sources) -> bool:
+    """Whether the user's data for this scale is vectors instead of images."""
+    return scale == "small" and has_vectors(sources.data)
+
+
+def data_words(scale: Scale, sources: Sources, data: str) -> tuple[str, ...] | None:
+    """Where the data is; None where the user has this set not, but another one."""
     if scale == "tiny":
         return ("digits",)
+    if of_vectors(scale, sources):
+        return (str(small_vectors(sources)), "--label-key", "clean")
     plain = replace(sources, human_labels=None)  # the same file and runs with and without them
     if scale == "small":
         return (str(small_images(plain)),)
@@ -104,11 +123,13 @@ HUMAN_RATES |= {"worst": 0.4021, "noisy100": 0.4020}
 
 def _human(scale: Scale, sources: Sources, name: str) -> Setting:
     recipe = "cifar100n" if name == "noisy100" else f"cifar10n-{name}"
+    flat = of_vectors(scale, sources)
+    title = "vectors " if flat else "digits " if scale == "tiny" else ""
     return Setting(
-        column=f"digits {name}" if scale == "tiny" else name,
+        column=f"{title}{name}",
         recipe=recipe,
         words=_human_words(scale, sources, name, recipe),
-        net=NETS.get(scale, "resnet34"),
+        net=MLP if flat else NETS.get(scale, "resnet34"),
         rate=HUMAN_RATES[name],
     )
 
@@ -127,6 +148,8 @@ def _human_words(scale: Scale, sources: Sources, name: str, recipe: str) -> tupl
                 "beside the CIFAR files, or leave its label sets out with --labels."
             )
         return (recipe, "--data-dir", str(sources.data.resolve()))
+    if of_vectors(scale, sources) and name != "noisy100":
+        return (str(small_vectors(sources)), *keys)
     if name == "noisy100":
         raise BadInput("noisy100 needs --scale paper and a folder with CIFAR-100; see --labels.")
     if sources.human_labels is None:
@@ -152,6 +175,8 @@ def published_form(
     if recipe != setting.recipe and name.startswith("coteaching"):
         values.setdefault("noise_rate", round(setting.rate, 4))
     recipe += "-star" if star else ""
+    if setting.net == MLP:
+        return _vectors_form(setting, name, recipe, sources, values)
     return (
         *_first(setting, name),
         "--recipe",
@@ -160,6 +185,21 @@ def published_form(
         *_sets(values, name, scale, sources),
         *QUICK,
     )
+
+
+def _vectors_form(
+    setting: Setting, name: str, recipe: str, sources: Sources, changes: Mapping[str, object]
+) -> tuple[str, ...]:
+    """Arguments of a run on vectors that selects and weighs as published."""
+    known = published(name, recipe)
+    values = {key: getattr(known, key) for key in WEIGHTS if hasattr(known, key)}
+    if values.get("lambda_u"):
+        values["ramp"] = VECTORS_RAMP
+    if name == "dpc":
+        values["selector"] = "gmm"
+    data, *rest = setting.words
+    sets = _words({**values, **changes})
+    return (data, "--method", name, *rest, *_length(name, "paper", sources), *sets, *QUICK)
 
 
 def own_form(
@@ -189,6 +229,10 @@ def _sets(
 ) -> tuple[str, ...]:
     if method in WITH_WARMUP and scale in WARMUP and sources.epochs is None:
         values = {"warmup": WARMUP[scale], **values}
+    return _words(values)
+
+
+def _words(values: Mapping[str, object]) -> tuple[str, ...]:
     return tuple(w for name, value in values.items() for w in ("--set", f"{name}={value}"))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from labelproof.bench import published
 from labelproof.bench.cell import Cell, Experiment, Scale, Sources
 from labelproof.bench.results import AUROC, BEST, ECE, LAST, LAST10, Results
-from labelproof.bench.scales import Setting, published_form, synthetic_settings
+from labelproof.bench.scales import Setting, of_vectors, published_form, synthetic_settings
 from labelproof.bench.tables import grid
 
 COLUMNS: dict[Scale, tuple[str, ...]] = {
@@ -34,14 +34,15 @@ PLUGGED: dict[str, tuple[str, dict[str, object]]] = {
 def cells(scale: Scale, sources: Sources, seeds: int) -> list[Cell]:
     """A cell for every part that is left out, every method with and without L_edl.
 
-    The small scale has more than one seed only for the parts of DPC under its first noise.
+    On small images there is more than one seed only for the parts of DPC under the first noise.
     """
     found = []
+    costly = scale == "small" and not of_vectors(scale, sources)
     for number, setting in enumerate(synthetic_settings(scale, sources, COLUMNS[scale])):
         rows = {row: ("dpc", changes) for row, changes in PARTS.items()}
-        rows |= PLUGGED if scale == "paper" or number == 0 else {}
+        rows |= PLUGGED if number == 0 or not costly else {}
         for row, (method, changes) in rows.items():
-            spare = scale == "small" and (number > 0 or row in PLUGGED)
+            spare = costly and (number > 0 or row in PLUGGED)
             found += [
                 _cell(setting, row, method, changes, seed, scale, sources)
                 for seed in range(1 if spare else seeds)

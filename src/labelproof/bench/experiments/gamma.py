@@ -8,6 +8,7 @@ from labelproof.bench import published
 from labelproof.bench.cell import Cell, Experiment, Scale, Sources
 from labelproof.bench.curves import curve_cells, curve_files
 from labelproof.bench.results import Results
+from labelproof.bench.scales import of_vectors
 
 ROW = "γ C = {:g}"
 USUAL = 10.0
@@ -20,7 +21,8 @@ VALUES: dict[Scale, tuple[float, ...]] = {
 
 def cells(scale: Scale, sources: Sources, seeds: int) -> list[Cell]:
     """A cell for every γ C."""
-    return curve_cells("gamma_c", ROW, VALUES[scale], USUAL, scale, sources, seeds)
+    values = published.GAMMAS if of_vectors(scale, sources) else VALUES[scale]
+    return curve_cells("gamma_c", ROW, values, USUAL, scale, sources, seeds)
 
 
 def finish(results: Results, folder: Path) -> list[Path]:
@@ -29,7 +31,7 @@ def finish(results: Results, folder: Path) -> list[Path]:
         results,
         folder,
         ROW,
-        VALUES[results.scale],
+        published.GAMMAS,
         name="γ C",
         published=published.curve(published.GAMMA_CURVES, published.GAMMAS, ROW),
         note=published.CURVE_NOTE,

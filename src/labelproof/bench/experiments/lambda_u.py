@@ -6,12 +6,11 @@ from pathlib import Path
 
 from labelproof.bench.cell import Cell, Experiment, Scale, Sources
 from labelproof.bench.choose import chosen
-from labelproof.bench.prepare import LABEL_SETS, tiny_vectors, vectors_file
+from labelproof.bench.prepare import LABEL_SETS, has_vectors, tiny_vectors, vectors_file
 from labelproof.bench.results import LAST, SECONDS, Results, mean_spread
 from labelproof.bench.scales import Setting, human_settings, own_form, synthetic_settings
 from labelproof.bench.tables import Table, closing, grid
 from labelproof.errors import BadInput
-from labelproof.sources.npz import read_arrays
 
 FIXED = ("0", "25", "50", "150")
 AUTO = "auto"
@@ -55,7 +54,7 @@ def _command(setting: Setting, value: str, scale: Scale, sources: Sources) -> tu
 def _images(scale: Scale, sources: Sources) -> list[Setting]:
     if scale == "tiny":
         return synthetic_settings(scale, sources, IMAGES[:1])
-    if sources.data is None or _is_vectors(sources.data):
+    if sources.data is None or has_vectors(sources.data):
         return []
     found = synthetic_settings(scale, sources, IMAGES)
     return found + (human_settings(scale, sources, ("worst",)) if sources.human_labels else [])
@@ -65,7 +64,7 @@ def _vectors(scale: Scale, sources: Sources) -> list[Setting]:
     labels = chosen("label set", sources.labels, LABEL_SETS, LABELS)
     if scale == "tiny":
         path, labels = tiny_vectors(sources), labels[-1:]
-    elif sources.data is not None and _is_vectors(sources.data):
+    elif has_vectors(sources.data):
         path = vectors_file(sources, labels)
     else:
         return []
@@ -79,10 +78,6 @@ def _vectors(scale: Scale, sources: Sources) -> list[Setting]:
         )
         for key in labels
     ]
-
-
-def _is_vectors(path: Path) -> bool:
-    return path.is_file() and "x" in read_arrays(path, set())[1]
 
 
 def finish(results: Results, folder: Path) -> list[Path]:

@@ -17,11 +17,10 @@ from labelproof.bench.choose import chosen
 from labelproof.bench.experiments import overconfidence_figures as drawn
 from labelproof.bench.experiments import overconfidence_tables as tables
 from labelproof.bench.experiments.overconfidence_outputs import Outputs, read_outputs
-from labelproof.bench.prepare import LABEL_SETS, vectors_file
+from labelproof.bench.prepare import LABEL_SETS, has_vectors, vectors_file
 from labelproof.bench.results import Results
 from labelproof.bench.scales import published_form, synthetic_settings
 from labelproof.bench.tables import closing
-from labelproof.sources.npz import read_arrays
 
 Command = tuple[str, ...]
 METHODS = {"dividemix": "DivideMix", "dpc": "DPC"}
@@ -80,13 +79,6 @@ def vectors(method: str, path: Path, key: str, epochs: int | None) -> Command:
     form = ["--set", "lambda_u=25"] + (["--set", "selector=gmm"] if method == "dpc" else [])
     sizes = ("--epochs", str(epochs)) if epochs else ("--set", "ramp=4")
     return (*data, *form, *sizes, *FOLDS)
-
-
-def has_vectors(path: Path | None) -> bool:
-    """Whether `--data` names an .npz of vectors rather than CIFAR's images."""
-    if path is None or not path.is_file() or path.suffix != ".npz":
-        return False
-    return "x" in read_arrays(path, set())[1]
 
 
 def finish(results: Results, folder: Path) -> list[Path]:

@@ -9,7 +9,7 @@ from labelproof.bench.borrowed import borrowed
 from labelproof.bench.cell import Cell, Experiment, Scale, Sources
 from labelproof.bench.choose import chosen
 from labelproof.bench.results import BEST, LAST, LAST10, Results
-from labelproof.bench.scales import STAR, published_form, synthetic_settings
+from labelproof.bench.scales import STAR, of_vectors, published_form, synthetic_settings
 from labelproof.bench.tables import grid
 from labelproof.methods import METHODS
 
@@ -28,10 +28,12 @@ ROWS: dict[Scale, tuple[str, ...]] = {
     "small": ("ce", "dividemix", "dpc"),
     "tiny": ("ce", "dividemix", "dpc"),
 }
+ON_VECTORS = ("ce", "gce", "coteaching", "elr_plus", "sop_plus", "dividemix", "dpc")
 
 
 def cells(scale: Scale, sources: Sources, seeds: int) -> list[Cell]:
     """A cell for every noise, method and seed."""
+    usual = ON_VECTORS if of_vectors(scale, sources) else ROWS[scale]
     return [
         Cell(
             row="dpc*" if method == STAR else method,
@@ -40,7 +42,7 @@ def cells(scale: Scale, sources: Sources, seeds: int) -> list[Cell]:
             command=published_form(setting, method, scale, sources),
         )
         for setting in synthetic_settings(scale, sources, COLUMNS[scale])
-        for method in chosen("method", sources.methods, ALL, ROWS[scale])
+        for method in chosen("method", sources.methods, ALL, usual)
         for seed in range(seeds)
     ]
 
