@@ -160,6 +160,17 @@ def test_the_selector_auto_goes_by_kurtosis(selector, share, mixture):
     assert ((clean > 0.5) == right).float().mean() > 0.99
 
 
+@pytest.mark.parametrize(("shift", "mirrored"), [(0.0, True), (-4.5, False)])
+def test_a_network_too_unsure_for_a_mirror_splits_by_two_gaussians(shift, mirrored):
+    state, run = started(SMALL, blobs(size=2000))
+    margins = two_modes(0.45) + shift  # moved down, right labels have negative margins too
+    set_margins(run, margins)
+    clean = replace(SMALL, selector="mirror").clean_probability(state.learners[0], run)
+    expected = fn.mirrored_gaussians(margins) if mirrored else fn.two_gaussians(margins)
+    torch.testing.assert_close(clean, expected)
+    assert (clean > 0.5).float().mean().item() == pytest.approx(0.55, abs=0.02)
+
+
 @pytest.mark.parametrize("selector", ["gmm", "normalised", "auto"])
 def test_equal_margins_keep_every_label(problem, selector):
     state, run = started(SMALL, problem)

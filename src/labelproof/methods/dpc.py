@@ -72,6 +72,7 @@ VECTORS: dict[str, Any] = {
     "selector": "mirror",
 }
 IMAGES: dict[str, Any] = {"epochs": 60, "warmup": 5, "selector": "mirror"}
+LEAST_KEPT = 0.05  # a mirrored split that keeps less is that of a network too unsure to be one
 
 
 @dataclass
@@ -242,8 +243,10 @@ class DPC:
         else:
             scores = -self.supervised(logits, run.y)
         if self.selector == "mirror":
-            return run.trusted(fn.mirrored_gaussians(scores))
-        if self.selector == "gmm" or (
+            mirrored = fn.mirrored_gaussians(scores)
+            if (mirrored > self.threshold).double().mean() >= LEAST_KEPT:
+                return run.trusted(mirrored)
+        if self.selector in ("gmm", "mirror") or (
             self.selector == "auto" and fn.excess_kurtosis(scores) <= self.max_kurtosis
         ):
             return run.trusted(fn.two_gaussians(scores))
