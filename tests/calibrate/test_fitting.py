@@ -51,6 +51,17 @@ def test_scale_and_noise_are_found_without_true_labels(
     assert scale == 1.0 or metrics.ece(probs, data.truth) < raw / 2
 
 
+@pytest.mark.parametrize("noise", [0.6, 0.72])
+@pytest.mark.parametrize("scale", [0.5, 1.0, 4.0])
+def test_many_wrong_labels_do_not_look_right(noise: float, scale: float) -> None:
+    data = drawn(size=20_000, classes=10, noise=noise, scale=scale)
+    posterior = posteriors(data.scores, data.given, None)
+    right = posterior.gather(1, data.given[:, None]).squeeze(1)
+    assert 1 - right.mean().item() == pytest.approx(noise, abs=0.04)
+    assert metrics.error_auroc(data.wrong, 1 - right) > 0.8
+    assert fit_scale(data.scores, posterior) == pytest.approx(scale, rel=0.15)
+
+
 def test_the_posterior_that_a_label_is_right_can_be_relied_on() -> None:
     data = drawn(noise=0.3)
     posterior = posteriors(data.scores, data.given, None)

@@ -31,7 +31,7 @@ CIFAR10_CLASSES = np.array(
     ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
 )
 TINY_RATES = {"aggre": 0.09, "rand1": 0.17, "worst": 0.4}  # as in CIFAR-10N, but drawn at random
-SMALL, SMALL_TEST = 10_000, 4_000  # images
+SMALL, SMALL_TEST = 5_000, 4_000  # images
 SMALL_VECTORS = 20_000
 SEED = 0  # of the subset
 
@@ -64,9 +64,9 @@ def has_vectors(path: Path | None) -> bool:
 
 
 @lru_cache(maxsize=4)
-def small_vectors(sources: Sources) -> Path:
+def small_vectors(sources: Sources, label_sets: tuple[str, ...] = ()) -> Path:
     """20,000 of the user's vectors with all their label sets, and all test vectors."""
-    path = vectors_file(sources, ())
+    path = vectors_file(sources, label_sets)
     _, shapes = read_arrays(path, set())
     keys = ("x", *(key for key in LABEL_SETS if key in shapes))
     found, _ = read_arrays(path, {*keys, "x_test", "y_test"})
@@ -117,7 +117,7 @@ def _redrawn(labels: npt.NDArray[np.int64], share: float) -> npt.NDArray[np.int6
 
 @lru_cache(maxsize=4)
 def small_images(sources: Sources) -> Path:
-    """10,000 CIFAR-10 images at 16 x 16 pixels, 4,000 to test with, and their human labels."""
+    """5,000 CIFAR-10 images at 16 x 16 pixels, 4,000 to test with, and their human labels."""
     images = cifar10_arrays(sources)
     rng = np.random.default_rng(SEED)
     rows = np.sort(rng.permutation(len(images["x"]))[:SMALL])

@@ -25,8 +25,8 @@ from labelproof.sources.published.cifar import CIFAR10, CIFAR100
 from labelproof.sources.published.humans import FOLDERS, SETS
 from labelproof.sources.published.locate import locate
 
-EPOCHS: Mapping[Scale, int] = {"small": 12, "tiny": 4}
-WARMUP: Mapping[Scale, int] = {"small": 3, "tiny": 2}  # of DPC and DivideMix
+EPOCHS: Mapping[Scale, int] = {"small": 24, "tiny": 4}
+WARMUP: Mapping[Scale, int] = {"small": 5, "tiny": 2}  # of DPC and DivideMix
 NETS: Mapping[Scale, str] = {"small": "cnn", "tiny": "cnn"}
 WITH_WARMUP = ("dpc", "dividemix")
 STAR = "dpc_star"  # DPC*: DPC with strong views
@@ -149,7 +149,7 @@ def _human_words(scale: Scale, sources: Sources, name: str, recipe: str) -> tupl
             )
         return (recipe, "--data-dir", str(sources.data.resolve()))
     if of_vectors(scale, sources) and name != "noisy100":
-        return (str(small_vectors(sources)), *keys)
+        return (str(small_vectors(sources, (name,))), *keys)
     if name == "noisy100":
         raise BadInput("noisy100 needs --scale paper and a folder with CIFAR-100; see --labels.")
     if sources.human_labels is None:

@@ -81,7 +81,7 @@ class NoiseModel:
 
 def fit_noise_model(scores: Tensor, given: Tensor, fixed: Tensor | None = None) -> NoiseModel:
     """The likeliest noise model of scores (N, C) in double precision and given labels (N,)."""
-    model = _start(scores)
+    model = _start(scores, given)
     main = [model.log_scale, model.rates, model.slope, model.confusion]
 
     def loss() -> Tensor:
@@ -118,15 +118,17 @@ def entropy(scores: Tensor) -> Tensor:
     return -(log_probs.exp() * log_probs).sum(1)
 
 
-def _start(scores: Tensor) -> NoiseModel:
+def _start(scores: Tensor, given: Tensor) -> NoiseModel:
+    """Where the search begins; it would not find its way from few wrong labels to very many."""
     classes, unsure = scores.shape[1], entropy(scores)
+    differ = (scores.argmax(1) != given).double().mean().clamp(max=0.95)
     zeros = torch.zeros(classes, classes, dtype=torch.float64)
     spread = unsure.std().item() if len(unsure) > 1 else 0.0
     return NoiseModel(
         log_scale=zeros[0, 0].clone(),
         twist=zeros.clone(),
         shift=zeros[0].clone(),
-        rates=zeros[0] + PRIOR_RATE,
+        rates=zeros[0] + (torch.logit(differ) if differ > 0.5 else PRIOR_RATE),
         slope=zeros[0, 0].clone(),
         confusion=zeros.clone(),
         copied=zeros[0, 0] + PRIOR_RATE,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from labelproof.bench import published
 from labelproof.bench.cell import Cell, Experiment, Scale, Sources
-from labelproof.bench.results import AUROC, BEST, ECE, LAST, LAST10, Results
+from labelproof.bench.results import AUROC_OWN, BEST, ECE, LAST, LAST10, Results
 from labelproof.bench.scales import Setting, of_vectors, published_form, synthetic_settings
 from labelproof.bench.tables import grid
 
@@ -75,7 +75,7 @@ def finish(results: Results, folder: Path) -> list[Path]:
         folder, "table-best"
     )
     files += grid(results, ECE, title=title).write(folder, "table-ece")
-    return files + grid(results, AUROC, title=title).write(folder, "table-auroc")
+    return files + grid(results, AUROC_OWN, title=title).write(folder, "table-auroc")
 
 
 EXPERIMENT = Experiment(

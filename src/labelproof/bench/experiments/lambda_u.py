@@ -6,7 +6,7 @@ from pathlib import Path
 
 from labelproof.bench.cell import Cell, Experiment, Scale, Sources
 from labelproof.bench.choose import chosen
-from labelproof.bench.prepare import LABEL_SETS, has_vectors, tiny_vectors, vectors_file
+from labelproof.bench.prepare import LABEL_SETS, has_vectors, small_vectors, tiny_vectors
 from labelproof.bench.results import LAST, SECONDS, Results, mean_spread
 from labelproof.bench.scales import Setting, human_settings, own_form, synthetic_settings
 from labelproof.bench.tables import Table, closing, grid
@@ -16,6 +16,7 @@ FIXED = ("0", "25", "50", "150")
 AUTO = "auto"
 TINY_EPOCHS = 4
 LABELS = ("clean", "rand1", "worst")
+HARD = ("cifar10-symmetric-0.8",)  # on vectors
 IMAGES = ("cifar10-symmetric-0.5", "cifar10-asymmetric-0.4")
 
 
@@ -65,10 +66,11 @@ def _vectors(scale: Scale, sources: Sources) -> list[Setting]:
     if scale == "tiny":
         path, labels = tiny_vectors(sources), labels[-1:]
     elif has_vectors(sources.data):
-        path = vectors_file(sources, labels)
+        path = small_vectors(sources, labels)
     else:
         return []
-    return [
+    drawn = [] if scale == "tiny" else synthetic_settings(scale, sources, HARD)
+    return drawn + [
         Setting(
             column=f"vectors {key}",
             recipe="",

@@ -17,9 +17,9 @@ from labelproof.bench.choose import chosen
 from labelproof.bench.experiments import overconfidence_figures as drawn
 from labelproof.bench.experiments import overconfidence_tables as tables
 from labelproof.bench.experiments.overconfidence_outputs import Outputs, read_outputs
-from labelproof.bench.prepare import LABEL_SETS, has_vectors, vectors_file
+from labelproof.bench.prepare import LABEL_SETS, small_vectors
 from labelproof.bench.results import Results
-from labelproof.bench.scales import published_form, synthetic_settings
+from labelproof.bench.scales import of_vectors, published_form, synthetic_settings
 from labelproof.bench.tables import closing
 
 Command = tuple[str, ...]
@@ -53,9 +53,9 @@ def columns(scale: Scale, sources: Sources) -> list[Column]:
     """What is trained on at each scale; images as in the other experiments, to share their runs."""
     if scale == "tiny":
         return [Column(name="digits sym. 40%", command=partial(tiny, epochs=sources.epochs))]
-    if scale == "small" and has_vectors(sources.data):
+    if of_vectors(scale, sources):
         labels = chosen("label set", sources.labels, LABEL_SETS, (HUMAN,))
-        run = partial(vectors, path=vectors_file(sources, labels), epochs=sources.epochs)
+        run = partial(vectors, path=small_vectors(sources, labels), epochs=sources.epochs)
         return [Column(name=f"vectors {key}", command=partial(run, key=key)) for key in labels]
     return [
         Column(
