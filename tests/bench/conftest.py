@@ -91,3 +91,14 @@ def cifar_npz(tmp_path_factory) -> Path:
         test_labels=np.arange(20) % 10,
     )
     return path
+
+
+@pytest.fixture
+def vectors_npz(tmp_path) -> Path:
+    """Vectors with clean and human labels, in the form that `--data` takes."""
+    rng = np.random.default_rng(0)
+    labels = {key: np.arange(60) % 10 for key in ("clean", "aggre", "rand1", "worst")}
+    x, x_test = rng.normal(size=(60, 4)), rng.normal(size=(20, 4))
+    path = tmp_path / "features.npz"
+    np.savez(path, x=x, x_test=x_test, y_test=np.arange(20) % 10, **labels)
+    return path

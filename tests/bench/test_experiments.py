@@ -73,6 +73,19 @@ def test_the_paper_scale_is_the_published_recipe(tmp_path, cifar_folder, name):
     assert {method_of(cell).selector for cell in dpc} == {"gmm"}
 
 
+@pytest.mark.parametrize("name", ["synthetic", "cifarn", "ablation", "beta", "gamma"])
+def test_vectors_are_selected_and_weighed_as_published(tmp_path, vectors_npz, name):
+    sources = Sources(out=tmp_path / "b", data=vectors_npz)
+    cells = experiment(name).cells("small", sources, 1)
+    assert all(cell.column.startswith("vectors ") for cell in cells)
+    found = {c.column: method_of(c, "vectors") for c in cells if "dpc" in c.command}
+    assert found
+    for column, method in found.items():
+        light = any(word in column for word in ("asym", "aggre", "rand1"))
+        assert method.lambda_u == (0.0 if light else 25.0)
+        assert (method.selector, method.batch) == ("gmm", 128)
+
+
 def test_synthetic_has_every_cell_of_the_table(tmp_path, cifar_folder):
     cells = experiment("synthetic").cells("paper", Sources(out=tmp_path, data=cifar_folder), 1)
     assert len({cell.column for cell in cells}) == 12

@@ -98,3 +98,13 @@ def test_vectors_without_a_label_set_are_refused(tmp_path):
     np.savez(path, x=np.zeros((4, 2)), x_test=np.zeros((2, 2)), y_test=[0, 1], clean=[0, 1, 0, 1])
     with pytest.raises(BadInput, match="worst in v"):
         prepare.vectors_file(Sources(out=tmp_path, data=path), ("clean", "worst"))
+
+
+def test_a_part_of_the_vectors_with_its_labels_in_order(monkeypatch, tmp_path, vectors_npz):
+    monkeypatch.setattr(prepare, "SMALL_VECTORS", 25)
+    path = prepare.small_vectors(Sources(out=tmp_path / "out", data=vectors_npz))
+    part, whole = np.load(path), np.load(vectors_npz)
+    assert part["x"].shape == (25, 4)
+    assert part["x_test"].shape == (20, 4)
+    for row, label in zip(part["x"], part["worst"], strict=True):
+        assert whole["worst"][(whole["x"] == row).all(1)] == label
