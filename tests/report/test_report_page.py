@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from labelproof.cli.app import app
 from labelproof.errors import BadInput
-from labelproof.report import write
+from labelproof.report import words, write
 from labelproof.sources import SourceOptions, load
 
 
@@ -288,3 +288,11 @@ def test_the_report_tells_what_was_reviewed(tmp_path: Path) -> None:
         "17 labels had been confirmed or corrected by a person and held fixed"
         in page_of(run).text()
     )
+
+
+def test_the_command_to_fit_again_reads_the_same_data_in_the_same_way():
+    options = {"label_key": "worst", "truth_key": None, "drop_columns": ("a b",), "max_bad": 0.01}
+    reading = {"data": "my data.npz", "test": "t.npz", "options": options}
+    said = "--test t.npz --label-key worst --drop-column".split()
+    assert words.read_again(reading) == ["my data.npz", *said, "a b"]
+    assert words.read_again({}) == ["DATA"]

@@ -115,8 +115,8 @@ def closing(results: Results) -> list[str]:
     """Notes that every table ends with."""
     done = [sum(r.state == "done" for r in results.at(*place)) for place in _places(results)]
     count = " to ".join(str(n) for n in dict.fromkeys((min(done), max(done))))
-    unit = "seed" if count == "1" else "seeds"
-    said = [f"Mean ± standard deviation (n - 1) over {count} {unit}; scale {results.scale}."]
+    many = f"Mean ± standard deviation (n - 1) over {count} seeds"
+    said = [f"{'One seed' if count == '1' else many}; scale {results.scale}."]
     return [*said, f"Made by: `{results.command}`"] if results.command else said
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from labelproof.report.facts import ClassHealth, Facts
+from labelproof.sources import SourceOptions
 
 BAD_CLASS = 0.5  # share of suspects from which a class deserves a closer look
 
@@ -154,8 +155,7 @@ def next_steps(facts: Facts, classes: list[ClassHealth]) -> list[Step]:
 
 
 def _review(facts: Facts, run: str, suspects: int) -> list[Step]:
-    reading = facts.record.get("reading") or {}
-    data = shlex.quote(str(reading.get("data") or "DATA"))
+    again = shlex.join(["labelproof", "fit", *read_again(facts.record.get("reading") or {})])
     return [
         Step(
             text=f"Review the {many(suspects, 'suspect')}, worst first: keep, accept the "
@@ -163,10 +163,25 @@ def _review(facts: Facts, run: str, suspects: int) -> list[Step]:
             command=f"labelproof review {run}",
         ),
         Step(
-            text="Fit again with the reviewed labels held fixed; give the options of this run too.",
-            command=f"labelproof fit {data} --reviewed {run}",
+            text="Fit again with the reviewed labels held fixed; give this run's settings too, if "
+            "you set any.",
+            command=f"{again} --reviewed {run}",
         ),
     ]
+
+
+def read_again(reading: Mapping[str, Any]) -> list[str]:
+    """Arguments of `labelproof fit` that read the same data in the same way."""
+    words = [str(reading.get("data") or "DATA")]
+    if reading.get("test"):
+        words += ["--test", str(reading["test"])]
+    usual = asdict(SourceOptions())
+    for name, value in (reading.get("options") or {}).items():
+        if name == "drop_columns":
+            words += [word for column in value for word in ("--drop-column", str(column))]
+        elif value is not None and value != usual.get(name):
+            words += ["--" + name.replace("_", "-"), str(value)]
+    return words
 
 
 def _listed(names: list[str], most: int = 5) -> str:
