@@ -293,6 +293,6 @@ def test_the_report_tells_what_was_reviewed(tmp_path: Path) -> None:
 def test_the_command_to_fit_again_reads_the_same_data_in_the_same_way():
     options = {"label_key": "worst", "truth_key": None, "drop_columns": ("a b",), "max_bad": 0.01}
     reading = {"data": "my data.npz", "test": "t.npz", "options": options}
-    said = "--test t.npz --label-key worst --drop-column".split()
+    said = ["--test", "t.npz", "--label-key", "worst", "--drop-column"]
     assert words.read_again(reading) == ["my data.npz", *said, "a b"]
     assert words.read_again({}) == ["DATA"]
