@@ -118,7 +118,7 @@ def human_settings(scale: Scale, sources: Sources, names: Sequence[str]) -> list
 
 
 HUMAN_RATES = {"aggre": 0.0903, "rand1": 0.1723, "rand2": 0.1812, "rand3": 0.1764}
-HUMAN_RATES |= {"worst": 0.4021, "noisy100": 0.4020}
+HUMAN_RATES |= {"worst": 0.4021, "noisy100": 0.4020, "": 0.4020}  # cifar100n has one set
 
 
 def _human(scale: Scale, sources: Sources, name: str) -> Setting:
@@ -195,6 +195,8 @@ def _vectors_form(
     values = {key: getattr(known, key) for key in WEIGHTS if hasattr(known, key)}
     if values.get("lambda_u"):
         values["ramp"] = VECTORS_RAMP
+    if hasattr(known, "noise_rate"):
+        values["noise_rate"] = round(setting.rate, 4)
     if name == "dpc":
         values["selector"] = "gmm"
     data, *rest = setting.words

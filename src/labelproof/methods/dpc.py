@@ -69,6 +69,7 @@ VECTORS: dict[str, Any] = {
     "lr": 0.1,
     "alpha": 1.0,
     "lambda_u": 0.0,
+    "ramp": 4.0,
     "selector": "mirror",
 }
 IMAGES: dict[str, Any] = {"epochs": 60, "warmup": 5, "selector": "mirror"}
