@@ -136,7 +136,7 @@ def choose_lambda_u(
         return result.predict(Some(task.x, plan.held)).argmax(1).cpu() == given
 
     trials = search(right, CANDIDATES)
-    value = smallest_near_best(trials)
+    value = smallest_near_best(trials, UNTRIED[task.kind])
     return Choice(value=value, why=_sentence(value, trials, plan), trials=trials)
 
 
@@ -183,16 +183,19 @@ def search(
     for value in candidates:
         seen[value] = hits = right(value)
         before = None if best is None else seen[best]
-        if hits is None or (before is not None and hits.sum() <= before.sum()):
+        if before is None:
+            best = value if hits is not None else None
+        elif hits is None or hits.sum() <= before.sum():
             break
-        best = value
+        else:
+            best = value
     return tuple(_trial(value, hits, seen.get(best)) for value, hits in seen.items())  # type: ignore[arg-type]
 
 
-def smallest_near_best(trials: Sequence[Trial]) -> float:
+def smallest_near_best(trials: Sequence[Trial], otherwise: float = 0.0) -> float:
     """The smallest weight whose agreement is within a standard error of the best."""
     near = [t.value for t in trials if t.agreement is not None and t.behind <= t.error]
-    return min(near, default=0.0)
+    return min(near, default=otherwise)
 
 
 def trial_seconds(task: Task, method: Method, trunk: Trunk, device: torch.device) -> float:

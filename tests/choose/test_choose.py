@@ -121,7 +121,7 @@ def test_a_weight_that_diverges_is_not_taken() -> None:
     assert choice.value == 0
     assert choice.trials[-1] == Trial(value=25.0, agreement=None)
     assert "none (diverged) at 25" in choice.why
-    assert chosen(task, {}, diverges=0.0).value == 0
+    assert chosen(task, {25: 0.9, 50: 0.7}, diverges=0.0).value == 25
 
 
 def test_the_smallest_within_a_standard_error_of_the_best() -> None:

@@ -15,4 +15,4 @@ def chosen(
     for name in asked or ():
         if name not in known:
             raise BadInput(f"there is no {what} {name!r} here; {nearest(name, list(known))}.")
-    return tuple(asked or usual)
+    return tuple(dict.fromkeys(asked or usual))

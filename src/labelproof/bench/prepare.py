@@ -53,6 +53,12 @@ def vectors_file(sources: Sources, label_sets: tuple[str, ...]) -> Path:
             f"expected the arrays {', '.join(dict.fromkeys(missing))} in {path.name}, but it holds "
             f"{', '.join(sorted(shapes))}; add them, or restrict the label sets with --labels."
         )
+    for key in ("clean", *label_sets):
+        if shapes[key][:1] != shapes["x"][:1]:
+            raise BadInput(
+                f"expected a label for each of the {shapes['x'][0]} vectors in {path.name}, but "
+                f"its array {key} has shape {shapes[key]}; save one label a vector."
+            )
     return path
 
 
@@ -68,7 +74,8 @@ def small_vectors(sources: Sources, label_sets: tuple[str, ...] = ()) -> Path:
     """20,000 of the user's vectors with all their label sets, and all test vectors."""
     path = vectors_file(sources, label_sets)
     _, shapes = read_arrays(path, set())
-    keys = ("x", *(key for key in LABEL_SETS if key in shapes))
+    whole = (key for key in LABEL_SETS if shapes.get(key, ())[:1] == shapes["x"][:1])
+    keys = ("x", *whole)
     found, _ = read_arrays(path, {*keys, "x_test", "y_test"})
     order = np.random.default_rng(SEED).permutation(len(found["x"]))
     rows = np.sort(order[:SMALL_VECTORS])
@@ -216,6 +223,12 @@ def human_labels(
         raise BadInput(
             f"the labels in {path.name} are not in the order of the CIFAR-10 images: its array "
             "clean differs from theirs; use files of the same order."
+        )
+    short = [key for key, value in found.items() if len(value) != len(truth)]
+    if short:
+        raise BadInput(
+            f"expected {len(truth)} labels in the array {short[0]} of {path.name}, one for each "
+            f"image, but it has {len(found[short[0]])}; save all of them."
         )
     return {key: value.astype(np.int64) for key, value in found.items() if key != "clean"}
 

@@ -121,7 +121,11 @@ def start(cell: Cell, cells: Path, threads: int) -> Running:
 
 
 def discard(folder: Path) -> None:
-    """Remove a folder; a kill on the way leaves no half of it under its name."""
+    """Remove a folder; a kill on the way leaves no half of it under its name.
+
+    What was measured of it later stands beside it and goes first.
+    """
+    folder.with_name(f"{folder.name}.top.json").unlink(missing_ok=True)
     if not folder.exists():
         return
     aside = folder.with_name(f".{folder.name}.old")

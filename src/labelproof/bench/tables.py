@@ -57,7 +57,15 @@ def grid(
     published: Published | None = None,
     notes: Sequence[str] = (),
 ) -> Table:
-    """Rows by columns for one metric; published numbers in columns of their own."""
+    """Rows by columns for one metric; published numbers in columns of their own.
+
+    Args:
+        results: all cells.
+        metric: the number to show.
+        title: what the table is about.
+        published: numbers by row and column; columns without any are left out.
+        notes: on published numbers; left out where none are shown.
+    """
     known = published or {}
     beside = [c for c in results.columns if any((row, c) in known for row in results.rows)]
     rows = [
@@ -72,7 +80,7 @@ def grid(
         title=f"{title}: {metric.title}",
         header=("", *results.columns, *(f"published: {column}" for column in beside)),
         rows=tuple(rows),
-        notes=(*notes, *closing(results)),
+        notes=(*(notes if beside else ()), *closing(results)),
     )
 
 

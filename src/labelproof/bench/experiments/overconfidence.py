@@ -17,9 +17,15 @@ from labelproof.bench.choose import chosen
 from labelproof.bench.experiments import overconfidence_figures as drawn
 from labelproof.bench.experiments import overconfidence_tables as tables
 from labelproof.bench.experiments.overconfidence_outputs import Outputs, read_outputs
-from labelproof.bench.prepare import LABEL_SETS, small_vectors
+from labelproof.bench.prepare import LABEL_SETS
 from labelproof.bench.results import Results
-from labelproof.bench.scales import of_vectors, published_form, synthetic_settings
+from labelproof.bench.scales import (
+    Setting,
+    human_settings,
+    of_vectors,
+    published_form,
+    synthetic_settings,
+)
 from labelproof.bench.tables import closing
 
 Command = tuple[str, ...]
@@ -54,16 +60,23 @@ def columns(scale: Scale, sources: Sources) -> list[Column]:
     if scale == "tiny":
         return [Column(name="digits sym. 40%", command=partial(tiny, epochs=sources.epochs))]
     if of_vectors(scale, sources):
-        labels = chosen("label set", sources.labels, LABEL_SETS, (HUMAN,))
-        run = partial(vectors, path=small_vectors(sources, labels), epochs=sources.epochs)
-        return [Column(name=f"vectors {key}", command=partial(run, key=key)) for key in labels]
+        labels = chosen("label set", sources.labels, LABEL_SETS[1:], (HUMAN,))
+        settings = human_settings(scale, sources, labels)
+    else:
+        settings = synthetic_settings(scale, sources, (RECIPE,))
     return [
         Column(
             name=setting.column,
-            command=partial(published_form, setting, scale=scale, sources=sources),
+            command=partial(trained, setting, scale=scale, sources=sources),
         )
-        for setting in synthetic_settings(scale, sources, (RECIPE,))
+        for setting in settings
     ]
+
+
+def trained(setting: Setting, method: str, scale: Scale, sources: Sources) -> Command:
+    """The paper's form; on vectors, where there is time for it, calibrated by halves."""
+    command = published_form(setting, method, scale, sources)
+    return (*command, *FOLDS) if of_vectors(scale, sources) else command
 
 
 def tiny(method: str, epochs: int | None) -> Command:
@@ -71,14 +84,6 @@ def tiny(method: str, epochs: int | None) -> Command:
     sizes = ("--epochs", str(epochs)) if epochs else TINY_SIZES
     data = ("digits", "--method", method, "--noise", "symmetric:0.4")
     return (*data, "--recipe", RECIPE, *sizes, *FOLDS)
-
-
-def vectors(method: str, path: Path, key: str, epochs: int | None) -> Command:
-    """Features with human labels: the defaults for vectors, but for what the papers do."""
-    data = (str(path), "--method", method, "--label-key", key, "--truth-key", "clean")
-    form = ["--set", "lambda_u=25"] + (["--set", "selector=gmm"] if method == "dpc" else [])
-    sizes = ("--epochs", str(epochs)) if epochs else ("--set", "ramp=4")
-    return (*data, *form, *sizes, *FOLDS)
 
 
 def finish(results: Results, folder: Path) -> list[Path]:
