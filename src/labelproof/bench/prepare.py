@@ -53,12 +53,6 @@ def vectors_file(sources: Sources, label_sets: tuple[str, ...]) -> Path:
             f"expected the arrays {', '.join(dict.fromkeys(missing))} in {path.name}, but it holds "
             f"{', '.join(sorted(shapes))}; add them, or restrict the label sets with --labels."
         )
-    for key in ("clean", *label_sets):
-        if shapes[key][:1] != shapes["x"][:1]:
-            raise BadInput(
-                f"expected a label for each of the {shapes['x'][0]} vectors in {path.name}, but "
-                f"its array {key} has shape {shapes[key]}; save one label a vector."
-            )
     return path
 
 
@@ -74,9 +68,14 @@ def small_vectors(sources: Sources, label_sets: tuple[str, ...] = ()) -> Path:
     """20,000 of the user's vectors with all their label sets, and all test vectors."""
     path = vectors_file(sources, label_sets)
     _, shapes = read_arrays(path, set())
-    whole = (key for key in LABEL_SETS if shapes.get(key, ())[:1] == shapes["x"][:1])
-    keys = ("x", *whole)
+    keys = ("x", *(key for key in LABEL_SETS if key in shapes))
     found, _ = read_arrays(path, {*keys, "x_test", "y_test"})
+    for key in keys:
+        if len(found[key]) != len(found["x"]):
+            raise BadInput(
+                f"expected a label for each of the {len(found['x'])} vectors in {path.name}, but "
+                f"its array {key} has {len(found[key])}; save one label a vector."
+            )
     order = np.random.default_rng(SEED).permutation(len(found["x"]))
     rows = np.sort(order[:SMALL_VECTORS])
     part = {key: found[key][rows] for key in keys}
