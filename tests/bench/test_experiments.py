@@ -86,6 +86,25 @@ def test_vectors_are_selected_and_weighed_as_published(tmp_path, vectors_npz, na
         assert (method.selector, method.batch) == ("gmm", 128)
 
 
+@pytest.mark.parametrize("name", ["synthetic", "cifarn", "ablation", "beta", "gamma", "lambda_u"])
+def test_a_finished_grid_on_vectors_gives_its_table(labelproof, tmp_path, vectors_npz, name):
+    cells = experiment(name).cells("small", Sources(out=tmp_path / "b", data=vectors_npz), 1)
+    for number, cell in enumerate({cell.name: cell for cell in cells}.values()):
+        finished(cell, tmp_path / "b" / "cells", summary(number))
+    code, _, err = labelproof("bench", name, "--data", vectors_npz, "--seeds", "1", "--out", "b")
+    assert code == 0, err
+    text = (tmp_path / "b" / f"{name}-small" / "table.md").read_text()
+    assert all(f"| {cell.row} |" in text for cell in cells)
+    assert "ublished" not in text
+
+
+def test_co_teaching_is_told_the_share_of_wrong_labels(tmp_path, vectors_npz):
+    sources = Sources(out=tmp_path / "b", data=vectors_npz, methods=("coteaching",))
+    cells = experiment("synthetic").cells("small", sources, 1)
+    rates = [method_of(cell, "vectors").noise_rate for cell in cells]
+    assert rates == pytest.approx([0.45, 0.72, 0.2])
+
+
 def test_synthetic_has_every_cell_of_the_table(tmp_path, cifar_folder):
     cells = experiment("synthetic").cells("paper", Sources(out=tmp_path, data=cifar_folder), 1)
     assert len({cell.column for cell in cells}) == 12
@@ -173,6 +192,8 @@ def test_experiments_are_listed(labelproof):
         (("vectors", "--scale", "tiny", "--methods", "dcp"), "did you mean 'dpc'"),
         (("vectors", "--scale", "tiny", "--labels", "wurst"), "did you mean 'worst'"),
         (("beta", "--scale", "tiny", "--only", "zzz"), "no cell has 'zzz'"),
+        (("beta", "--scale", "tiny", "--methods", "ce"), "does not take --methods"),
+        (("synthetic", "--scale", "tiny", "--labels", "worst"), "does not take --labels"),
         (("synthetic", "--scale", "paper"), "needs --data DIR"),
         (("synthetic", "--scale", "paper", "--data", "."), "cifar-10-batches-py"),
         (("webvision", "--scale", "paper"), "needs --data DIR"),

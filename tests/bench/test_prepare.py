@@ -113,5 +113,5 @@ def test_a_part_of_the_vectors_with_its_labels_in_order(monkeypatch, tmp_path, v
 def test_too_few_labels_for_the_vectors_are_refused(tmp_path, vectors_npz):
     arrays = {**np.load(vectors_npz), "worst": np.zeros(7, np.int64)}
     np.savez(vectors_npz, **arrays)
-    with pytest.raises(BadInput, match="each of the 60 vectors in features.npz.*worst has 7"):
+    with pytest.raises(BadInput, match=r"each of the 60 vectors in features.npz.*worst has 7"):
         prepare.small_vectors(Sources(out=tmp_path / "out", data=vectors_npz))

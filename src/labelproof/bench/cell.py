@@ -79,6 +79,7 @@ class Experiment:
     seeds: Mapping[Scale, int]  # how many unless told
     cells: Callable[[Scale, Sources, int], list[Cell]]  # scale, where the data is, seeds
     finish: Callable[[Results, Path], list[Path]]  # writes tables and figures, returns the files
+    takes: tuple[str, ...] = ()  # of methods and labels, what the user may restrict it to
 
 
 def without_folders(words: Sequence[str]) -> tuple[str, ...]:

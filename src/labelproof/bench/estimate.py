@@ -124,11 +124,12 @@ class Reader:
             key = (net, task.x.shape)
             if key not in self._passes:
                 self._passes[key] = pass_seconds(task, trunk)
-            size = WEBVISION if options["data"] == "webvision" else task.size
-            seconds, how = units(task, method) * size * self._passes[key], "counted passes"
+            seconds, how = units(task, method) * task.size * self._passes[key], "counted passes"
         else:
             seconds = estimate(task, method, trunk, pick_device("cpu")).seconds
             how = "measured epoch"
+        if options["data"] == "webvision":
+            seconds *= WEBVISION / task.size
         times = CLEANLAB if cell.label == "cleanlab" else calibration(cell)
         return Guess(seconds=seconds * times, how=f"{how}, without trials" if tried else how)
 
@@ -137,13 +138,14 @@ class Reader:
         key = (options["data"], reading.label_key, str(reading.data_dir))
         if key not in self._examples:
             large = options["data"] == "webvision"  # reading it takes longer than a guess is worth
-            self._examples[key] = _like_webvision() if large else load(options["data"], reading)
+            edge = reading.image_size or EDGE
+            self._examples[key] = _like_webvision(edge) if large else load(options["data"], reading)
         return prepare(self._examples[key], noise=options["noise"]).task
 
 
-def _like_webvision() -> Examples:
+def _like_webvision(edge: int) -> Examples:
     """A few black pictures in the shape of WebVision's."""
-    pictures = np.zeros((2 * CLASSES, EDGE, EDGE, 3), np.uint8)
+    pictures = np.zeros((2 * CLASSES, edge, edge, 3), np.uint8)
     return from_arrays(pictures, np.arange(2 * CLASSES) % CLASSES)
 
 

@@ -35,8 +35,9 @@ SYNTHETIC_ROWS = {
 SYNTHETIC_NOTE = (
     "Published: table 1 of the DPC paper. † is a copying error there: the symmetric columns of "
     "these rows repeat the asymmetric ones. DPC and DPC* are means of the last 10 epochs over 3 "
-    "runs, DivideMix is last, ELR+ is the best epoch on the test set. How asymmetric CIFAR-100 "
-    "noise was made is not known: the released generator cannot make it."
+    "runs, DivideMix is last (asymmetric: run again by the authors of UniCon), ELR+ and PES are "
+    "best epochs on the test set. How asymmetric CIFAR-100 noise was made is not known: the "
+    "released generator cannot make it; ours moves a class to the next of its superclass."
 )
 
 HUMAN_COLUMNS = ("aggre", "rand1", "rand2", "rand3", "worst", "noisy100")

@@ -91,6 +91,12 @@ def bench(
         labels=_split(labels),
         epochs=epochs,
     )
+    for option, value in (("methods", methods), ("labels", labels)):
+        if value and option not in found.takes:
+            raise BadInput(
+                f"{name} does not take --{option}: its grid is fixed; leave it out, and choose "
+                "cells with --only."
+            )
     size = _scale(scale)
     if out.is_file():
         raise BadInput(f"{out} is a file; name a folder with --out.")

@@ -9,7 +9,7 @@ from labelproof.bench.borrowed import borrowed
 from labelproof.bench.cell import Cell, Experiment, Scale, Sources
 from labelproof.bench.choose import chosen
 from labelproof.bench.results import BEST, LAST, Results
-from labelproof.bench.scales import STAR, human_settings, published_form
+from labelproof.bench.scales import STAR, Setting, human_settings, published_form
 from labelproof.bench.tables import grid
 from labelproof.methods import METHODS
 
@@ -18,7 +18,9 @@ LABELS: dict[Scale, tuple[str, ...]] = {
     "small": ("aggre", "rand1", "worst"),
     "tiny": ("worst",),
 }
-ALL = (*(name for name in METHODS if name != "edl"), STAR)
+SOP_EDL = "sop_plus_edl"  # table 3 of the appendix
+ALL = (*(name for name in METHODS if name != "edl"), STAR, SOP_EDL)
+TITLES = {STAR: "dpc*", SOP_EDL: "sop_plus with L_edl"}
 ROWS: dict[Scale, tuple[str, ...]] = {
     "paper": ALL,
     "small": ("ce", "gce", "coteaching", "dividemix", "sop_plus", "dpc"),
@@ -31,15 +33,21 @@ def cells(scale: Scale, sources: Sources, seeds: int) -> list[Cell]:
     labels = chosen("label set", sources.labels, published.HUMAN_COLUMNS, LABELS[scale])
     return [
         Cell(
-            row="dpc*" if method == STAR else method,
+            row=TITLES.get(method, method),
             column=setting.column,
             seed=seed,
-            command=published_form(setting, method, scale, sources),
+            command=_command(setting, method, scale, sources),
         )
         for setting in human_settings(scale, sources, labels)
         for method in chosen("method", sources.methods, ALL, ROWS[scale])
         for seed in range(seeds)
     ]
+
+
+def _command(setting: Setting, method: str, scale: Scale, sources: Sources) -> tuple[str, ...]:
+    if method == SOP_EDL:
+        return published_form(setting, "sop_plus", scale, sources, {"loss": "edl"})
+    return published_form(setting, method, scale, sources)
 
 
 def finish(results: Results, folder: Path) -> list[Path]:
@@ -58,4 +66,5 @@ EXPERIMENT = Experiment(
     seeds={"paper": 5, "small": 1, "tiny": 1},
     cells=cells,
     finish=finish,
+    takes=("methods", "labels"),
 )

@@ -48,4 +48,5 @@ EXPERIMENT = Experiment(
     seeds={"paper": 1, "small": 1, "tiny": 1},
     cells=cells,
     finish=finish,
+    takes=("methods", "labels"),
 )

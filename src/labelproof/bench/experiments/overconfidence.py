@@ -116,4 +116,5 @@ EXPERIMENT = Experiment(
     seeds={"paper": 1, "small": 3, "tiny": 1},
     cells=cells,
     finish=finish,
+    takes=("methods", "labels"),
 )

@@ -64,4 +64,5 @@ EXPERIMENT = Experiment(
     seeds={"paper": 3, "small": 1, "tiny": 1},
     cells=cells,
     finish=finish,
+    takes=("methods",),
 )

@@ -108,4 +108,5 @@ EXPERIMENT = Experiment(
     seeds={"paper": 3, "small": 3, "tiny": 1},
     cells=cells,
     finish=finish,
+    takes=("methods", "labels"),
 )
