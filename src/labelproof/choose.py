@@ -4,7 +4,7 @@ The method is trained for a few epochs on a part of the data, once per weight fr
 and each time asked for the labels of examples it has not seen. Their given labels are noisy too,
 but as long as the right label is the most frequent one of every class, agreement with them ranks
 classifiers as agreement with the truth would (Chen et al., AAAI 2021). It is only less precise, so
-the smallest weight that is not clearly behind the best one is taken.
+the usual weight is taken unless it is clearly behind the best one.
 
 Shapes: M examples held out.
 """
@@ -31,8 +31,9 @@ from labelproof.task import Kind, Task
 
 AUTO = "auto"
 CANDIDATES = (0.0, 25.0, 50.0, 150.0)  # the paper's
-FEWEST = 1000  # examples, below which a part of them decides nothing
-UNTRIED: Mapping[Kind, float] = {"vectors": 0.0, "images": 25.0}  # where nothing can be tried
+FEWEST = 2000  # examples, below which a part of them decides nothing
+USUAL: Mapping[Kind, float] = {"vectors": 0.0, "images": 25.0}
+ERRORS = 2.0  # standard errors that a weight may be behind the best
 SHARE = 4  # a trial is trained on one in so many examples,
 LEAST, MOST = 500, 5000  # but on so many at the least and at the most,
 LENGTH = 0.5  # for this part of the epochs
@@ -88,7 +89,7 @@ def decided(method: Method, value: float) -> Method:
 
 def settled_for_now(method: Method, kind: Kind) -> Method:
     """The record with its usual number where lambda_u is open, to measure what a run would take."""
-    return decided(method, UNTRIED[kind]) if undecided(method) else method
+    return decided(method, USUAL[kind]) if undecided(method) else method
 
 
 def choose_lambda_u(
@@ -136,7 +137,7 @@ def choose_lambda_u(
         return result.predict(Some(task.x, plan.held)).argmax(1).cpu() == given
 
     trials = search(right, CANDIDATES)
-    value = smallest_near_best(trials, UNTRIED[task.kind])
+    value = usual_or_near_best(trials, USUAL[task.kind])
     return Choice(value=value, why=_sentence(value, trials, plan), trials=trials)
 
 
@@ -145,9 +146,9 @@ def without_trials(task: Task, method: Method) -> Choice | None:
     if getattr(method, "rows", "all") == "labelled":
         return Choice(value=0.0, why="lambda_u is 0, as rows='labelled' leaves it no rows.")
     if task.size < FEWEST:
-        value = UNTRIED[task.kind]
+        value = USUAL[task.kind]
         why = (
-            f"lambda_u is {value:g}, the default for {task.kind}: trials to choose it need "
+            f"lambda_u is {value:g}, the usual value for {task.kind}: trials to choose it need "
             f"{FEWEST} examples, and there are {task.size}."
         )
         return Choice(value=value, why=why)
@@ -192,10 +193,10 @@ def search(
     return tuple(_trial(value, hits, seen.get(best)) for value, hits in seen.items())  # type: ignore[arg-type]
 
 
-def smallest_near_best(trials: Sequence[Trial], otherwise: float = 0.0) -> float:
-    """The smallest weight whose agreement is within a standard error of the best."""
-    near = [t.value for t in trials if t.agreement is not None and t.behind <= t.error]
-    return min(near, default=otherwise)
+def usual_or_near_best(trials: Sequence[Trial], usual: float) -> float:
+    """The usual weight if it is within two standard errors of the best, else the smallest so."""
+    near = [t.value for t in trials if t.agreement is not None and t.behind <= ERRORS * t.error]
+    return usual if usual in near else min(near, default=usual)
 
 
 def trial_seconds(task: Task, method: Method, trunk: Trunk, device: torch.device) -> float:
@@ -242,8 +243,8 @@ def _sentence(value: float, trials: Sequence[Trial], plan: Probe) -> str:
     return (
         f"lambda_u = {value:g} was chosen without true labels: trained on {len(plan.part)} "
         f"examples for {plan.method.epochs} epochs, the network predicted {', '.join(each)} of the "
-        f"given labels of {len(plan.held)} others; the smallest value within a standard error of "
-        "the best was taken."
+        f"given labels of {len(plan.held)} others; the usual value stays unless it is two standard "
+        "errors behind the best."
     )
 
 

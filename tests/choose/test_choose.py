@@ -17,13 +17,14 @@ from labelproof.choose import (
     decided,
     probe,
     search,
-    smallest_near_best,
     undecided,
+    usual_or_near_best,
     without_trials,
 )
 from labelproof.engine.method import Logs, Phase
 from labelproof.engine.run import Run
 from labelproof.errors import RunFailed
+from labelproof.recipes import own_data, published
 from labelproof.task import Resident, Task
 from labelproof.views import VectorViews
 from tiny import CPU, Slow, blobs, flipped
@@ -124,11 +125,22 @@ def test_a_weight_that_diverges_is_not_taken() -> None:
     assert chosen(task, {25: 0.9, 50: 0.7}, diverges=0.0).value == 25
 
 
-def test_the_smallest_within_a_standard_error_of_the_best() -> None:
-    near = Trial(value=0.0, agreement=0.70, behind=0.010, error=0.011)
-    best = Trial(value=25.0, agreement=0.71)
-    assert smallest_near_best([near, best]) == 0.0
-    assert smallest_near_best([replace(near, behind=0.012), best]) == 25.0
+def test_the_usual_weight_stays_unless_it_is_two_standard_errors_behind() -> None:
+    zero = Trial(value=0.0, agreement=0.70, behind=0.010, error=0.006)
+    middle = Trial(value=25.0, agreement=0.705, behind=0.005, error=0.006)
+    best = Trial(value=50.0, agreement=0.71)
+    far = replace(middle, behind=0.013)
+    assert usual_or_near_best([zero, middle, best], usual=25.0) == 25.0
+    assert usual_or_near_best([zero, middle, best], usual=0.0) == 0.0
+    assert usual_or_near_best([zero, far, best], usual=25.0) == 0.0
+    assert usual_or_near_best([replace(zero, behind=0.013), far, best], usual=25.0) == 50.0
+    assert usual_or_near_best([Trial(value=0.0, agreement=None)], usual=25.0) == 25.0
+
+
+def test_it_is_what_a_users_own_data_starts_from() -> None:
+    assert undecided(own_data("dpc", "vectors"))
+    assert undecided(own_data("dpc", "images"))
+    assert not undecided(published("dpc", "cifar10-symmetric-0.5"))
 
 
 def test_differences_are_paired() -> None:
@@ -181,18 +193,18 @@ def test_where_nothing_can_be_tried_it_says_so() -> None:
     few = without_trials(task_with(0.2, size=999), Known(quality=()))
     assert few is not None
     assert few.value == 0
-    assert "need 1000 examples, and there are 999" in few.why
+    assert "need 2000 examples, and there are 999" in few.why
     images = replace(task_with(0.2, size=999), kind="images")
     pictures = without_trials(images, Known(quality=()))
     assert pictures is not None
     assert pictures.value == 25
-    assert without_trials(task_with(0.2, size=1000), Known(quality=())) is None
+    assert without_trials(task_with(0.2, size=2000), Known(quality=())) is None
 
 
 def test_data_read_from_disk_and_confirmed_labels_change_nothing_by_themselves() -> None:
-    task = task_with(0.3, size=1000)
+    task = task_with(0.3, size=2000)
     quality = {0: 0.6, 25: 0.9, 50: 0.7}
-    streamed = replace(task, x=Slow(task.x), fixed=torch.arange(1000) % 7 == 0)
+    streamed = replace(task, x=Slow(task.x), fixed=torch.arange(2000) % 7 == 0)
     assert chosen(streamed, quality) == chosen(task, quality)
 
 

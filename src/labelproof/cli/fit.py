@@ -124,7 +124,8 @@ def in_words(folder: Path) -> str:
         f"{suspects} of {size} labels look wrong ({suspects / size:.1%}); "
         f"estimated share of wrong labels {summary['noise_rate_estimate']:.1%}.",
     ]
-    lines += [choice["why"] for choice in (record.get("chosen") or {}).values()]
+    settled = (record.get("chosen") or {}).values()
+    lines += [choice["why"] for choice in settled if choice["trials"]]
     lines += _measured(summary)
     lines.append(f"The report, for a browser: {folder / 'report.html'}")
     lines.append(f"Every label, the most suspicious first: {folder / 'labels.csv'}")

@@ -68,11 +68,11 @@ VECTORS: dict[str, Any] = {
     "batch": 128,
     "lr": 0.1,
     "alpha": 1.0,
-    "lambda_u": 0.0,
+    "lambda_u": "auto",
     "ramp": 4.0,
     "selector": "mirror",
 }
-IMAGES: dict[str, Any] = {"epochs": 60, "warmup": 5, "selector": "mirror"}
+IMAGES: dict[str, Any] = {"epochs": 60, "warmup": 5, "lambda_u": "auto", "selector": "mirror"}
 LEAST_KEPT = 0.05  # a mirrored split that keeps less is that of a network too unsure to be one
 
 
