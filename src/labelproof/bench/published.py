@@ -1,6 +1,6 @@
 """Published numbers, by row and column of our tables, and what is known to be wrong with them.
 
-Source: Zong, Wang, Xie and Huang, AAAI 2024 (the DPC paper); its tables 1 to 4, its figure 3 read
+Source: Zong, Wang, Xie and Huang, AAAI 2024 (the DPC paper); its tables 2 to 5, its figure 3 read
 off the plot, and table 3 of its appendix. Rows of other methods were copied there from their own
 papers. Methods that labelproof does not have (PENCIL, JPL, MOIT+, UniCon, MLNT, ...) are left out.
 """
@@ -33,7 +33,7 @@ SYNTHETIC_ROWS = {
     "dpc*": "96.5 95.9 94.8 95.4 95.3 94.9 81.0 78.5 66.4 80.5 79.7 75.6",
 }
 SYNTHETIC_NOTE = (
-    "Published: table 1 of the DPC paper. † is a copying error there: the symmetric columns of "
+    "Published: table 2 of the DPC paper. † is a copying error there: the symmetric columns of "
     "these rows repeat the asymmetric ones. DPC and DPC* are means of the last 10 epochs over 3 "
     "runs, DivideMix is last (asymmetric: run again by the authors of UniCon), ELR+ and PES are "
     "best epochs on the test set. How asymmetric CIFAR-100 noise was made is not known: the "
@@ -54,7 +54,7 @@ HUMAN_ROWS = {
     "sop_plus with L_edl": "95.87 95.75 95.35 95.65 93.29 68.25",
 }
 HUMAN_NOTE = (
-    "Published: table 2 of the DPC paper (SOP with L_edl: table 3 of its appendix). DPC is the "
+    "Published: table 3 of the DPC paper (SOP with L_edl: table 3 of its appendix). DPC is the "
     "last epoch; the other rows are best epochs on the test set, as the authors of CIFAR-N say. "
     "The row called SOP there is SOP+. † belongs to CORES*; the row joins it with plain CORES on "
     "noisy100."
@@ -69,7 +69,7 @@ WEB_ROWS = {
     "dpc*": "81.1 93.5 78.0 93.8",
 }
 WEB_NOTE = (
-    "Published: table 3 of the DPC paper, which does not say whether these are best or last epochs."
+    "Published: table 4 of the DPC paper, which does not say whether these are best or last epochs."
 )
 
 ABLATION_COLUMNS = tuple(c for c in SYNTHETIC_COLUMNS if " sym." in c)
@@ -86,7 +86,7 @@ ABLATION_BEST = {
     "without two heads": "96.3 95.2 92.8 79.8 76.5 62.8",
 }
 ABLATION_NOTE = (
-    "Published: table 4 of the DPC paper; its last is the mean of the last 10 epochs. What "
+    "Published: table 5 of the DPC paper; its last is the mean of the last 10 epochs. What "
     "'without L_edl' means is not defined there; here: softmax and cross-entropy throughout, "
     "margins kept. 'Without large margin' splits by L_edl; 'without two heads' sends both losses "
     "through one head."
