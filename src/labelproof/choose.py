@@ -31,7 +31,8 @@ from labelproof.task import Kind, Task
 
 AUTO = "auto"
 CANDIDATES = (0.0, 25.0, 50.0, 150.0)  # the paper's
-FEWEST = 2000  # examples, below which a part of them decides nothing
+# examples below which a part of them decides nothing; networks on images learn slowly
+FEWEST: Mapping[Kind, int] = {"vectors": 2000, "images": 20_000}
 USUAL: Mapping[Kind, float] = {"vectors": 0.0, "images": 25.0}
 ERRORS = 2.0  # standard errors that a weight may be behind the best
 SHARE = 4  # a trial is trained on one in so many examples,
@@ -145,11 +146,11 @@ def without_trials(task: Task, method: Method) -> Choice | None:
     """The choice where there is none: nothing to weight, or too little data to try on."""
     if getattr(method, "rows", "all") == "labelled":
         return Choice(value=0.0, why="lambda_u is 0, as rows='labelled' leaves it no rows.")
-    if task.size < FEWEST:
+    if task.size < FEWEST[task.kind]:
         value = USUAL[task.kind]
         why = (
             f"lambda_u is {value:g}, the usual value for {task.kind}: trials to choose it need "
-            f"{FEWEST} examples, and there are {task.size}."
+            f"{FEWEST[task.kind]} examples, and there are {task.size}."
         )
         return Choice(value=value, why=why)
     return None

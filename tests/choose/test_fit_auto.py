@@ -26,7 +26,7 @@ TRIAL = 3  # epochs of a trial of AUTO
 
 @pytest.fixture(autouse=True)
 def small_trials(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choose, "FEWEST", 200)
+    monkeypatch.setattr(choose, "FEWEST", {"vectors": 200, "images": 200})
     monkeypatch.setattr(choose, "LEAST", 80)
 
 
@@ -47,7 +47,7 @@ def record_of(run: Path) -> Any:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
     run = tmp_path_factory.mktemp("auto") / "run"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(choose, "FEWEST", 200)
+        patch.setattr(choose, "FEWEST", {"vectors": 200, "images": 200})
         patch.setattr(choose, "LEAST", 80)
         return run, fitted(run)
 
