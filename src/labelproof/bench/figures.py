@@ -142,7 +142,7 @@ def reliability(title: str, curves: Mapping[str, Calibrated]) -> Panel:
 
     def panel(axes: Axes) -> None:
         axes.plot([0, 1], [0, 1], color=GREY, lw=1, ls="--")
-        axes.text(0.02, 0.11, "under-confident", color=GREY, fontsize=9, rotation=45)
+        axes.text(0.02, 0.96, "under-confident", color=GREY, fontsize=9)
         axes.text(0.98, 0.03, "over-confident", color=GREY, fontsize=9, ha="right")
         for number, (name, curve) in enumerate(curves.items()):
             _reliability_line(axes, number, f"{name}: ECE {curve.ece:.3f}", curve.diagram)
