@@ -26,6 +26,7 @@ TITLES = {
     "images-small": "small images",
     "digits-small": "digits",
 }
+LABELS = {"digits": "sym. 40%"}
 Summaries = dict[tuple[str, str, str], list[dict[str, Any]]]
 
 
@@ -61,7 +62,7 @@ def block(name: str, found: Summaries) -> str:
                 mean([run["ece"] for run in runs], 3),
                 mean([run["error_auroc"] for run in runs if run["error_auroc"]], 3),
             ]
-            lines.append(f"| {data} | {labels} | {' | '.join(cells)} | {len(runs)} |")
+            lines.append(f"| {data} | {LABELS.get(labels, labels)} | {' | '.join(cells)} | {len(runs)} |")
     lines += ["", "Commands, settings and all methods side by side: [results.md](../results.md)."]
     return "\n".join([*lines, "<!-- end -->"])
 
