@@ -62,7 +62,8 @@ def block(name: str, found: Summaries) -> str:
                 mean([run["ece"] for run in runs], 3),
                 mean([run["error_auroc"] for run in runs if run["error_auroc"]], 3),
             ]
-            lines.append(f"| {data} | {LABELS.get(labels, labels)} | {' | '.join(cells)} | {len(runs)} |")
+            place = f"| {data} | {LABELS.get(labels, labels)} |"
+            lines.append(f"{place} {' | '.join(cells)} | {len(runs)} |")
     lines += ["", "Commands, settings and all methods side by side: [results.md](../results.md)."]
     return "\n".join([*lines, "<!-- end -->"])
 
