@@ -1,8 +1,9 @@
 """Settings nobody should have to guess: defaults for a user's own data, and the published ones.
 
 Each method's file has three tables: `VECTORS` and `IMAGES`, where `labelproof fit` starts from on a
-user's own data, and `PUBLISHED`, the settings of its paper by name of the experiment.
-docs/results.md tells how those for vectors were chosen.
+user's own data, and `PUBLISHED`, the settings of its paper by name of the experiment, where `net`
+names the network of the experiment if "auto" would choose another on its data. docs/results.md
+tells how those for vectors were chosen.
 """
 
 from __future__ import annotations
@@ -37,10 +38,8 @@ def own_data(name: str, kind: Kind) -> Method:
 
 def published(name: str, experiment: str) -> Method:
     """The method called `name` as published for `experiment`, such as cifar10-symmetric-0.5."""
-    known: Mapping[str, Table] = _tables(name)["published"]
-    if experiment not in known:
-        raise BadInput(f"{name} has no recipe {experiment!r}; {nearest(experiment, list(known))}.")
-    return method_type(name)(**known[experiment])
+    settings = {key: value for key, value in _recipe(name, experiment).items() if key != "net"}
+    return method_type(name)(**settings)
 
 
 def published_names(name: str) -> list[str]:
@@ -72,11 +71,26 @@ def chosen_method(
     return with_changes(start, changed)
 
 
+def chosen_net(net: str, name: str, kind: Kind, recipe: str | None = None) -> str:
+    """The network asked for; where that is "auto", the one published with the recipe."""
+    if net != "auto" or recipe is None or kind == "vectors":
+        return net
+    published_net: str = _recipe(name, recipe).get("net", net)
+    return published_net
+
+
 def with_changes(method: M, changes: Mapping[str, Any]) -> M:
     """The record with settings changed; fewer epochs shorten what is counted in epochs."""
     record: Any = shortened(method, changes["epochs"]) if "epochs" in changes else method
     changed: M = replace(record, **changes)
     return changed
+
+
+def _recipe(name: str, experiment: str) -> Table:
+    known: Mapping[str, Table] = _tables(name)["published"]
+    if experiment not in known:
+        raise BadInput(f"{name} has no recipe {experiment!r}; {nearest(experiment, list(known))}.")
+    return known[experiment]
 
 
 def _tables(name: str) -> dict[str, Table]:

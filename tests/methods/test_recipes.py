@@ -6,7 +6,8 @@ import pytest
 
 from labelproof.errors import BadInput
 from labelproof.methods import METHODS
-from labelproof.recipes import chosen_method, own_data, published, published_names
+from labelproof.nets import NETS
+from labelproof.recipes import chosen_method, chosen_net, own_data, published, published_names
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -38,6 +39,21 @@ def test_dpc_as_published(experiment, lambda_u, warmup):
     star = published("dpc", f"{experiment}-star")
     assert star.consistency == (3 if experiment.startswith("cifar100") else 1)
     assert method.consistency == 0
+
+
+def test_a_recipe_brings_its_network():
+    assert chosen_net("auto", "dpc", "images", "cifar10n-worst") == "resnet34"
+    assert chosen_net("auto", "dpc", "images", "webvision") == "inception_resnet_v2"
+    assert chosen_net("auto", "dpc", "images", "cifar10-symmetric-0.5") == "auto"
+    assert chosen_net("cnn", "dpc", "images", "cifar10n-worst") == "cnn"
+    assert chosen_net("auto", "dpc", "vectors", "cifar10n-worst") == "auto"
+    assert chosen_net("auto", "dpc", "images") == "auto"
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_networks_of_recipes_exist(name):
+    nets = {chosen_net("auto", name, "images", recipe) for recipe in published_names(name)}
+    assert nets <= {*NETS, "auto"}
 
 
 def test_a_warm_up_takes_at_most_half_of_fewer_epochs():

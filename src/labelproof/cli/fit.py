@@ -18,7 +18,7 @@ from labelproof.cli.reading import read
 from labelproof.engine.log import reporter_for
 from labelproof.engine.track import Tensorboard
 from labelproof.fit import fit as train
-from labelproof.recipes import check_names, chosen_method
+from labelproof.recipes import check_names, chosen_method, chosen_net
 from labelproof.settings import split_settings
 
 
@@ -91,7 +91,7 @@ def fit(
             test=tests,
             noise=noise,
             reviewed=reviewed,
-            net=net,
+            net=chosen_net(net, method, examples.kind, recipe),
             seed=seed,
             device=device,
             out=folder,

@@ -108,7 +108,8 @@ MethodName = Annotated[
 Net = Annotated[
     str,
     typer.Option(
-        help="auto, preact18, preact18_narrow, resnet34, resnet50, inception_resnet_v2, cnn, mlp.",
+        help="auto (by the data's size, or the recipe's), preact18, preact18_narrow, resnet34, "
+        "resnet50, inception_resnet_v2, cnn, mlp.",
         rich_help_panel=TRAINING,
     ),
 ]

@@ -19,7 +19,7 @@ from labelproof.engine.method import Method
 from labelproof.engine.run import Trunk, pick_device
 from labelproof.estimate import Estimate, estimate
 from labelproof.fit import make_trunk
-from labelproof.recipes import check_names, chosen_method
+from labelproof.recipes import check_names, chosen_method, chosen_net
 from labelproof.settings import settings_of, split_settings
 from labelproof.sources import find_duplicates
 from labelproof.task import Examples, Task
@@ -69,7 +69,7 @@ def plan(
     record = chosen_method(method, examples.kind, changes, recipe, len(examples))
     task = prepare(examples, noise=noise, seed=seed).task
     where = pick_device(device)
-    trunk, net_name = make_trunk(net, task)
+    trunk, net_name = make_trunk(chosen_net(net, method, task.kind, recipe), task)
     console = Console(soft_wrap=True, highlight=False)
     console.print("\n".join(_data_lines(examples, task)))
     settings = ", ".join(f"{name}={value}" for name, value in settings_of(record).items())

@@ -30,7 +30,7 @@ from labelproof.settings import Count, Epochs, Natural, NonNegative, Positive, R
 
 ASYMMETRIC = {"confidence_penalty": 1.0}
 CIFAR_100 = {"warmup": 30}
-CIFAR_N = {"warmup": 30, "confidence_penalty": 1.0}
+CIFAR_N = {"warmup": 30, "confidence_penalty": 1.0, "net": "resnet34"}
 WEBVISION = {
     "epochs": 100,
     "warmup": 1,
@@ -40,6 +40,7 @@ WEBVISION = {
     "selector": "normalised",
     "lambda_u": 0.0,
     "rows": "labelled",
+    "net": "inception_resnet_v2",
 }
 PLAIN: dict[str, dict[str, Any]] = {
     "cifar10-symmetric-0.2": {"lambda_u": 0.0},
