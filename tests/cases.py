@@ -1,4 +1,6 @@
-"""One tiny instance of every method, for the contract suite."""
+"""One tiny instance of every method, and one with L_edl where that is a choice."""
+
+from dataclasses import replace
 
 from labelproof.engine.method import Method
 from labelproof.methods.backward import Backward
@@ -51,3 +53,12 @@ CASES: dict[str, Method] = {
     "backward": Backward(epochs=8, batch=16, lr=0.02),
     "edl": EDL(epochs=6, batch=16, lr=0.05, scale=1.0, divergence=0.1),
 }
+
+EVIDENTIAL = ("ce", "mixup", "coteaching", "dividemix", "sop", "sop_plus")
+WITH_EDL: dict[str, Method] = {
+    f"{name} with L_edl": replace(CASES[name], loss="edl")  # type: ignore[type-var]
+    for name in EVIDENTIAL
+}
+WITH_EDL["dividemix with L_edl"] = DivideMix(
+    epochs=6, warmup=3, batch=16, lr=0.02, lambda_u=5.0, ramp=2.0, loss="edl"
+)

@@ -7,15 +7,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from cases import CASES
+from cases import CASES, WITH_EDL
 from labelproof.engine.method import Method
 
 PATIENCE = 120  # seconds; a test takes one or two
 
 
-@pytest.fixture(params=sorted(CASES))
+@pytest.fixture(params=sorted(CASES | WITH_EDL))
 def method(request: pytest.FixtureRequest) -> Method:
-    return CASES[request.param]
+    return (CASES | WITH_EDL)[request.param]
 
 
 @pytest.fixture(autouse=True)
