@@ -27,6 +27,13 @@ TITLES = {
     "digits-small": "digits",
 }
 LABELS = {"digits": "sym. 40%"}
+AUROCS = ("error_auroc_own", "error_auroc")
+NOTE = """\
+AUROC of finding wrong labels: *own* by the clean probability described above, the other by
+`p_clean` of labels.csv, which joins it with the noise model of the
+[calibration](../calibration.md#what-follows-from-it); `--calibrate off` leaves the method's own.
+Commands, settings and all methods side by side: [results.md](../results.md)."""
+HEAD = ("data", "labels", "accuracy, last (%)", "cross-entropy (%)", "ECE, raw", "AUROC, own")
 Summaries = dict[tuple[str, str, str], list[dict[str, Any]]]
 
 
@@ -51,8 +58,8 @@ def block(name: str, found: Summaries) -> str:
     """The table of one method, cross-entropy beside it."""
     lines = [
         "<!-- measured -->",
-        "| data | labels | accuracy, last (%) | cross-entropy (%) | ECE, raw | AUROC | seeds |",
-        "|---|---|---:|---:|---:|---:|---:|",
+        f"| {' | '.join(HEAD)} | AUROC | seeds |",
+        "|---|---|---:|---:|---:|---:|---:|---:|",
     ]
     for (method, data, labels), runs in found.items():
         if method == name:
@@ -60,11 +67,11 @@ def block(name: str, found: Summaries) -> str:
                 mean([100 * run["accuracy"]["last"] for run in runs], 2),
                 mean([100 * run["accuracy"]["last"] for run in found["ce", data, labels]], 2),
                 mean([run["ece"] for run in runs], 3),
-                mean([run["error_auroc"] for run in runs if run["error_auroc"]], 3),
+                *(mean([run[key] for run in runs if run.get(key)], 3) for key in AUROCS),
             ]
             place = f"| {data} | {LABELS.get(labels, labels)} |"
             lines.append(f"{place} {' | '.join(cells)} | {len(runs)} |")
-    lines += ["", "Commands, settings and all methods side by side: [results.md](../results.md)."]
+    lines += ["", NOTE]
     return "\n".join([*lines, "<!-- end -->"])
 
 

@@ -56,8 +56,7 @@ CASES: dict[str, Method] = {
 
 EVIDENTIAL = ("ce", "mixup", "coteaching", "dividemix", "sop", "sop_plus")
 WITH_EDL: dict[str, Method] = {
-    f"{name} with L_edl": replace(CASES[name], loss="edl")  # type: ignore[type-var]
-    for name in EVIDENTIAL
+    f"{name} with L_edl": replace(CASES[name], loss="edl") for name in EVIDENTIAL
 }
 WITH_EDL["dividemix with L_edl"] = DivideMix(
     epochs=6, warmup=3, batch=16, lr=0.02, lambda_u=5.0, ramp=2.0, loss="edl"

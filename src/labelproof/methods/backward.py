@@ -30,14 +30,17 @@ from labelproof.settings import Count, NonNegative, Positive, Range, Share, chec
 
 CLIP = 1e-7  # of probabilities, as released; it keeps the negative part of the loss bounded
 NOISES = "symmetric-0.2 symmetric-0.5 symmetric-0.8 asymmetric-0.1 asymmetric-0.3 asymmetric-0.4"
+AS_IT_IS = 1e12  # max_condition that leaves an estimate alone, as published, if it has an inverse
+CIFAR_10: dict[str, object] = {"max_condition": AS_IT_IS}
 CIFAR_100: dict[str, object] = {
+    **CIFAR_10,
     "epochs": 300,
     "weight_decay": 1e-3,
     "decay_at": (80 / 150, 120 / 150),
     "quantile": 1.0,
 }
 PUBLISHED: dict[str, dict[str, object]] = {
-    **{f"cifar10-{noise}": {} for noise in NOISES.split()},
+    **{f"cifar10-{noise}": CIFAR_10 for noise in NOISES.split()},
     **{f"cifar100-{noise}": CIFAR_100 for noise in NOISES.split()},
 }
 OWN: dict[str, object] = {"lr": 0.01, "weight_decay": 5e-4, "decay_at": (0.5,)}

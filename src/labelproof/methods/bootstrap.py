@@ -36,6 +36,8 @@ CIFAR_100: dict[str, object] = {
 PUBLISHED: dict[str, dict[str, object]] = {
     **{f"cifar10-{noise}": {} for noise in NOISES.split()},
     **{f"cifar100-{noise}": CIFAR_100 for noise in NOISES.split()},
+    "cifar10-soft": {"target": "soft"},
+    "cifar100-soft": {**CIFAR_100, "target": "soft"},
 }
 OWN: dict[str, object] = {"lr": 0.02, "weight_decay": 5e-4, "decay_at": (0.5,)}
 VECTORS: dict[str, object] = {**OWN, "epochs": 10, "warmup": 3, "beta": 0.6}

@@ -23,13 +23,19 @@ from labelproof.engine.run import Run
 from labelproof.nets.heads import linear
 from labelproof.settings import Count, NonNegative, Positive, Share, check
 
-CIFAR_N: dict[str, object] = {"epochs": 100, "lr": 0.1, "decay_at": 0.6}
+CIFAR_N: dict[str, object] = {"epochs": 100, "lr": 0.1, "decay_at": 0.6, "net": "resnet34"}
+# as ELR and SOP train; there the learning rate falls to a hundredth, so each share is named twice
+PROTOCOL_B: dict[str, object] = {"weight_decay": 1e-3, "net": "resnet34"}
+C10_B: dict[str, object] = {"epochs": 120, "decay_at": (1 / 3, 1 / 3, 2 / 3, 2 / 3)}
+C100_B: dict[str, object] = {"epochs": 150, "decay_at": (80 / 150, 80 / 150, 0.8, 0.8)}
 HUMANS = ("aggre", "rand1", "rand2", "rand3", "worst")
 NOISES = "symmetric-0.2 symmetric-0.5 symmetric-0.8 asymmetric-0.1 asymmetric-0.3 asymmetric-0.4"
 PUBLISHED: dict[str, dict[str, object]] = {
     **{f"{data}-{noise}": {} for data in ("cifar10", "cifar100") for noise in NOISES.split()},
     **{f"cifar10n-{labels}": CIFAR_N for labels in HUMANS},
     "cifar100n": CIFAR_N,
+    "cifar10-protocol-b": {**PROTOCOL_B, **C10_B},
+    "cifar100-protocol-b": {**PROTOCOL_B, **C100_B},
 }
 VECTORS: dict[str, object] = {"epochs": 10, "lr": 0.05, "weight_decay": 5e-3}
 IMAGES: dict[str, object] = {"epochs": 60}
@@ -57,7 +63,7 @@ class CrossEntropy:
     lr: Positive = 0.02
     momentum: Share = 0.9
     weight_decay: NonNegative = 5e-4
-    decay_at: Share = 0.5  # lr x 0.1 from this share of the epochs on
+    decay_at: Share | tuple[Share, ...] = 0.5  # lr x 0.1 from this share, or each, of the epochs on
     loss: Literal["ce", "edl"] = "ce"  # "edl" is L_edl of DPC
     gamma_c: NonNegative = 10.0  # γ C of L_edl
     beta: NonNegative = 0.5  # β of L_edl
@@ -78,12 +84,16 @@ class CrossEntropy:
         """One epoch on the given labels."""
         learner = state.learner
         learner.net.train()
-        milestone = round(self.decay_at * self.epochs)
-        learner.set_lr(fn.step_decay(self.lr, run.epoch, (milestone,)))
+        learner.set_lr(fn.step_decay(self.lr, run.epoch, self.milestones()))
         for batch in run.batches(self.batch):
             (x,) = batch.views
             run.step(learner, self.supervised(learner.net(x), batch.y).mean())
         return {}
+
+    def milestones(self) -> tuple[int, ...]:
+        """Epochs from which the learning rate is lower."""
+        shares = self.decay_at if isinstance(self.decay_at, tuple) else (self.decay_at,)
+        return tuple(round(share * self.epochs) for share in shares)
 
     def supervised(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Cross-entropy, or L_edl = L_nll + β L_kl, (B,)."""

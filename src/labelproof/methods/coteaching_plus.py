@@ -26,12 +26,9 @@ from labelproof.nets.heads import linear
 from labelproof.settings import Count, Epochs, Natural, NonNegative, Positive, Share, check
 
 PUBLISHED: dict[str, dict[str, Any]] = {  # all with symmetric noise that excludes the true class
-    "cifar10-symmetric-exclusive-0.2": {"noise_rate": 0.2},
-    "cifar10-symmetric-exclusive-0.5": {"noise_rate": 0.5},
-    "cifar10-pair-0.45": {"noise_rate": 0.45},
-    "cifar100-symmetric-exclusive-0.2": {"noise_rate": 0.2, "together": 5},
-    "cifar100-symmetric-exclusive-0.5": {"noise_rate": 0.5, "together": 5},
-    "cifar100-pair-0.45": {"noise_rate": 0.45, "together": 5},
+    f"{data}-{kind}-{rate}": {"noise_rate": rate, "together": together}
+    for data, together in (("cifar10", 20), ("cifar100", 5), ("mnist", 0))
+    for kind, rate in (("symmetric-exclusive", 0.2), ("symmetric-exclusive", 0.5), ("pair", 0.45))
 }
 VECTORS: dict[str, Any] = {"epochs": 15, "together": 10, "ramp": 4, "lr": 3e-4, "view": "weak"}
 IMAGES: dict[str, Any] = {"epochs": 60, "together": 10, "view": "weak"}
@@ -52,7 +49,7 @@ class CoTeachingPlus:
     title: ClassVar[str] = "Co-teaching+"
     paper: ClassVar[str] = "Yu, Han, Yao, Niu, Tsang and Sugiyama, ICML 2019"
     year: ClassVar[int] = 2019
-    cost: ClassVar[str] = "2 N + 4 D, D examples on which the networks disagree"
+    cost: ClassVar[str] = "6 N"
 
     epochs: Count = 200
     together: Annotated[Natural, Epochs()] = 20  # of plain Co-teaching, before disagreement counts

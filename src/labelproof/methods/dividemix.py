@@ -46,6 +46,7 @@ PUBLISHED: dict[str, dict[str, Any]] = {
         "alpha": 0.5,
         "lambda_u": 0.0,
         "rows": "labelled",
+        "net": "inception_resnet_v2",
     },
 }
 VECTORS: dict[str, Any] = {

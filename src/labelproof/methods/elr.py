@@ -23,25 +23,28 @@ from labelproof.engine.run import Run
 from labelproof.nets.heads import linear
 from labelproof.settings import Count, Epochs, NonNegative, Positive, Share, check
 
-SYMMETRIC, ASYMMETRIC = ("0.2", "0.5", "0.8"), ("0.1", "0.3", "0.4")
+SYMMETRIC, ASYMMETRIC = ("0.2", "0.4", "0.5", "0.6", "0.8"), ("0.1", "0.3", "0.4")
+CIFAR10_SYMMETRIC: dict[str, object] = {"net": "resnet34"}
 CIFAR10_ASYMMETRIC: dict[str, object] = {
     "epochs": 120,
     "beta": 0.9,
     "lam": 1.0,
     "schedule": "steps",
     "decay_at": (40 / 120, 80 / 120),
+    "net": "resnet34",
 }
 CIFAR_100: dict[str, object] = {
     "beta": 0.9,
     "lam": 7.0,
     "schedule": "steps",
     "decay_at": (80 / 150, 120 / 150),
+    "net": "resnet34",
 }
 PUBLISHED: dict[str, dict[str, object]] = {
-    **{f"cifar10-symmetric-{rate}": {} for rate in SYMMETRIC},
     **{f"cifar10-asymmetric-{rate}": CIFAR10_ASYMMETRIC for rate in ASYMMETRIC},
-    **{f"cifar100-symmetric-{rate}": CIFAR_100 for rate in SYMMETRIC},
+    **{f"cifar10-symmetric-{rate}": CIFAR10_SYMMETRIC for rate in SYMMETRIC},
     **{f"cifar100-asymmetric-{rate}": CIFAR_100 for rate in ASYMMETRIC},
+    **{f"cifar100-symmetric-{rate}": CIFAR_100 for rate in SYMMETRIC},
 }
 VECTORS: dict[str, object] = {"epochs": 15, "cycle": 15, "weight_decay": 5e-4, "lam": 2.0}
 IMAGES: dict[str, object] = {"epochs": 60}

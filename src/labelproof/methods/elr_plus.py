@@ -41,6 +41,7 @@ WEBVISION: dict[str, object] = {
     "decay_at": 0.5,
     "alpha": 1.5,
     "average": "running",
+    "net": "inception_resnet_v2",
 }
 PUBLISHED: dict[str, dict[str, object]] = {
     **{f"cifar10-symmetric-{rate}": {} for rate in SYMMETRIC},

@@ -27,17 +27,27 @@ from labelproof.settings import Count, Epochs, NonNegative, Positive, Range, Sha
 
 HUMANS = ("aggre", "rand1", "rand2", "rand3", "worst")
 NOISES = "symmetric-0.2 symmetric-0.5 symmetric-0.8 asymmetric-0.1 asymmetric-0.3 asymmetric-0.4"
+CIFAR_10: dict[str, object] = {"prune_from": 39 / 120, "net": "resnet34"}  # in the 40th epoch
 CIFAR_100: dict[str, object] = {
     "epochs": 150,
     "decay_at": (80 / 150, 120 / 150),
-    "prune_from": 80 / 150,
+    "prune_from": 79 / 150,
+    "net": "resnet34",
 }
-CIFAR_N: dict[str, object] = {"epochs": 100, "lr": 0.1, "weight_decay": 5e-4, "decay_at": (0.6,)}
+CIFAR_N: dict[str, object] = {
+    "epochs": 100,
+    "lr": 0.1,
+    "weight_decay": 5e-4,
+    "decay_at": (0.6,),
+    "net": "resnet34",
+}
 PUBLISHED: dict[str, dict[str, object]] = {
-    **{f"cifar10-{noise}": {} for noise in NOISES.split()},
+    **{f"cifar10-{noise}": CIFAR_10 for noise in NOISES.split()},
     **{f"cifar100-{noise}": CIFAR_100 for noise in NOISES.split()},
     **{f"cifar10n-{labels}": CIFAR_N for labels in HUMANS},
     "cifar100n": CIFAR_N,
+    "cifar10-truncated": {**CIFAR_10, "truncate": True},
+    "cifar100-truncated": {**CIFAR_100, "truncate": True},
 }
 VECTORS: dict[str, object] = {"epochs": 15, "lr": 0.05, "prune_every": 3}
 IMAGES: dict[str, object] = {"epochs": 60, "lr": 0.05, "weight_decay": 5e-4, "prune_every": 5}

@@ -28,7 +28,10 @@ from labelproof.settings import Count, NonNegative, Positive, Share, check
 TABLES: dict[str, object] = {"epochs": 300, "lr": 0.02, "weight_decay": 5e-4, "decay_at": (0.5,)}
 NOISES = "symmetric-0.2 symmetric-0.5 symmetric-0.8 asymmetric-0.1 asymmetric-0.3 asymmetric-0.4"
 PUBLISHED: dict[str, dict[str, object]] = {
-    f"{data}-{noise}": TABLES for data in ("cifar10", "cifar100") for noise in NOISES.split()
+    **{f"{data}-{noise}": TABLES for data in ("cifar10", "cifar100") for noise in NOISES.split()},
+    "cifar10-clean": {},  # the authors' main table, and their study of corrupted labels
+    "cifar10-corrupted-alpha-8": {"alpha": 8.0},
+    "cifar10-corrupted-alpha-32": {"alpha": 32.0},
 }
 VECTORS: dict[str, object] = {**TABLES, "epochs": 15}
 IMAGES: dict[str, object] = {**TABLES, "epochs": 60, "alpha": 4.0}

@@ -27,11 +27,14 @@ from labelproof.errors import BadInput
 from labelproof.nets.heads import linear
 from labelproof.settings import Count, Epochs, Natural, NonNegative, Positive, Share, check
 
+HUMANS = ("aggre", "rand1", "rand2", "rand3", "worst")
 PUBLISHED: dict[str, dict[str, Any]] = {
+    "cifar10-default": {},  # as the released code is without arguments
+    "cifar100-default": {"early": 35},
     "cifar10-instance-0.4": {"lambda_u": 15.0},
     "cifar100-pair-0.45": {"lambda_u": 50.0, "early": 35},
-    "cifar10n": {"lambda_u": 5.0},
-    "cifar100n": {"lambda_u": 75.0, "early": 35},
+    **{f"cifar10n-{labels}": {"lambda_u": 5.0, "net": "resnet34"} for labels in HUMANS},
+    "cifar100n": {"lambda_u": 75.0, "early": 35, "net": "resnet34"},
 }
 VECTORS: dict[str, Any] = {
     "epochs": 12,

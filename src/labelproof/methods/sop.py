@@ -26,21 +26,23 @@ from labelproof.settings import Count, NonNegative, Positive, Share, check
 
 HUMANS = ("aggre", "rand1", "rand2", "rand3", "worst")
 SYMMETRIC, ASYMMETRIC = ("0.2", "0.5", "0.8"), ("0.1", "0.3", "0.4")
+CIFAR_10: dict[str, object] = {"net": "resnet34"}
 CIFAR_100: dict[str, object] = {
     "epochs": 150,
     "weight_decay": 1e-3,
     "decay_at": (80 / 150, 120 / 150),
     "lr_u": 1.0,
+    "net": "resnet34",
 }
 PUBLISHED: dict[str, dict[str, object]] = {
-    **{f"cifar10-symmetric-{rate}": {} for rate in SYMMETRIC},
-    **{f"cifar10-asymmetric-{rate}": {"lr_v": 100.0} for rate in ASYMMETRIC},
+    **{f"cifar10-symmetric-{rate}": CIFAR_10 for rate in SYMMETRIC},
+    **{f"cifar10-asymmetric-{rate}": {**CIFAR_10, "lr_v": 100.0} for rate in ASYMMETRIC},
     **{f"cifar100-symmetric-{rate}": CIFAR_100 for rate in SYMMETRIC},
     **{
         f"cifar100-asymmetric-{rate}": {**CIFAR_100, "lr_u": 0.1, "lr_v": 100.0}
         for rate in ASYMMETRIC
     },
-    **{f"cifar10n-{labels}": {} for labels in HUMANS},
+    **{f"cifar10n-{labels}": CIFAR_10 for labels in HUMANS},
     "cifar100n": CIFAR_100,
 }
 VECTORS: dict[str, object] = {"epochs": 15, "lr": 0.05, "lr_u": 300.0, "lr_v": 300.0}
