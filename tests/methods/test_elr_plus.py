@@ -10,7 +10,7 @@ import torch.nn.functional as F
 
 from labelproof import functional as fn
 from labelproof.engine.batches import Batch
-from labelproof.methods.elr_plus import IMAGES, PUBLISHED, VECTORS, ELRPlus, follow
+from labelproof.methods.elr_plus import IMAGES, VECTORS, ELRPlus, follow
 from tiny import blobs, patterns
 
 
@@ -131,5 +131,5 @@ def test_it_learns_and_its_targets_find_wrong_labels():
 
 
 def test_settings():
-    for table in (*PUBLISHED.values(), VECTORS, IMAGES):
-        ELRPlus(**table)
+    for table in (VECTORS, IMAGES):
+        assert ELRPlus(**table).epochs <= 60

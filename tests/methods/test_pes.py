@@ -16,7 +16,6 @@ from labelproof.errors import BadInput
 from labelproof.methods.pes import (
     IMAGES,
     PES,
-    PUBLISHED,
     VECTORS,
     Mixed,
     agreement,
@@ -265,8 +264,6 @@ def test_epochs_must_be_enough_for_the_phases():
     assert PES().plan()[2].epochs == 280
 
 
-@pytest.mark.parametrize(
-    "changes", [*PUBLISHED.values(), VECTORS, IMAGES], ids=[*PUBLISHED, "vectors", "images"]
-)
-def test_published_settings_are_valid(changes):
-    assert PES(**changes).lambda_u < 100
+def test_settings():
+    for table in (VECTORS, IMAGES):
+        assert PES(**table).lambda_u < 100
