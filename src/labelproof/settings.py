@@ -112,7 +112,7 @@ def _check_value(kind: str, name: str, value: Any, hint: Any) -> None:
             whole = plain is float or isinstance(value, int)
             if number and whole and all(value in limit for limit in limits):
                 return
-        elif get_origin(plain) is tuple or isinstance(value, plain):
+        elif isinstance(value, (tuple, list) if get_origin(plain) is tuple else plain):
             return
     wanted = " or ".join(_describe(option) for option in _options(hint))
     raise BadInput(f"{kind}: {name} must be {wanted}, not {value!r}.")
