@@ -69,3 +69,10 @@ def test_the_learning_rate_falls_to_a_tenth_half_way():
         method.train(state, run)
         rates.append(state.learner.optimiser.param_groups[0]["lr"])
     assert rates == pytest.approx([0.1, 0.1, 0.01, 0.01])
+
+
+def test_several_shares_of_the_epochs_lower_the_learning_rate():
+    assert CrossEntropy(epochs=120).milestones() == (60,)
+    assert CrossEntropy(epochs=120, decay_at=(1 / 3, 2 / 3)).milestones() == (40, 80)
+    with pytest.raises(BadInput, match="decay_at"):
+        CrossEntropy(decay_at=1.5)
