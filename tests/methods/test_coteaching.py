@@ -11,6 +11,7 @@ import torch.nn.functional as F
 
 from labelproof import functional as fn
 from labelproof.methods.coteaching import IMAGES, PUBLISHED, VECTORS, CoTeaching
+from labelproof.recipes import published
 from tiny import blobs
 
 TINY = CoTeaching(epochs=6, batch=32, noise_rate=0.4, ramp=3, lr=0.01)
@@ -132,10 +133,12 @@ def test_views_are_what_was_asked_for(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "changes", [*PUBLISHED.values(), VECTORS, IMAGES], ids=[*PUBLISHED, "vectors", "images"]
+    "method",
+    [*(published("coteaching", n) for n in PUBLISHED), CoTeaching(**VECTORS), CoTeaching(**IMAGES)],
+    ids=[*PUBLISHED, "vectors", "images"],
 )
-def test_published_settings_are_valid(changes):
-    assert 0 < CoTeaching(**changes).noise_rate < 0.8
+def test_published_settings_are_valid(method):
+    assert 0 < method.noise_rate < 0.8
 
 
 def test_symmetric_noise_that_may_redraw_the_true_class_is_less_than_it_says():
