@@ -111,6 +111,7 @@ def test_the_divergence_is_annealed(monkeypatch):
 def test_adam_where_asked():
     state = EDL(**PUBLISHED["mnist"]).setup(blobs(size=9).run())
     assert isinstance(state.learner.optimiser, torch.optim.Adam)
+    assert state.learner.optimiser.param_groups[0]["weight_decay"] == 5e-3
 
 
 @pytest.mark.parametrize("evidence", ["exp", "softplus"])  # relu can lose a whole class
