@@ -24,6 +24,7 @@ from labelproof.methods.cores import (
     regularised_loss,
     sieve_score,
 )
+from labelproof.recipes import published
 from tiny import Interrupting, blobs, interrupted, patterns, same_bits
 
 TINY = CORES(epochs=8, batch=16, lr=0.1, beta=1.0, beta_from=2, beta_full=5, sieve_from=4)
@@ -101,7 +102,9 @@ def test_published_schedules():
 
 
 def test_published_schedule_of_the_second_phase():
-    method = CORES(**PUBLISHED["cifar10-instance-0.4-star"])
+    method = published("cores", "cifar10-instance-0.4-star")
+    # the first phase is the released plan cut after 41 epochs, before its learning rate falls
+    assert method.learning_rate(40) == pytest.approx(0.1 / 3)
     rates = [method.consistency_rate(41 + epoch) for epoch in (0, 60, 120, 860, 1600)]
     assert rates == pytest.approx([0.001, 0.1505, 0.3, 0.15, 0.0])
 
@@ -312,8 +315,9 @@ def test_settings_that_contradict_each_other():
 
 
 @pytest.mark.parametrize(
-    "changes", [*PUBLISHED.values(), VECTORS, IMAGES], ids=[*PUBLISHED, "vectors", "images"]
+    "method",
+    [*(published("cores", name) for name in PUBLISHED), CORES(**VECTORS), CORES(**IMAGES)],
+    ids=[*PUBLISHED, "vectors", "images"],
 )
-def test_published_settings_are_valid(changes):
-    method = CORES(**changes)
+def test_published_settings_are_valid(method):
     assert method.sieve_from < method.sieve_epochs
