@@ -17,7 +17,7 @@ def borrowed(results: Results) -> list[str]:
         if "--recipe" not in words:
             continue  # vectors: docs/bench.md says what is borrowed there
         recipe = words["--recipe"].removesuffix("-star")
-        if not wanted(record.cell).startswith(recipe):
+        if recipe != wanted(record.cell):
             found.setdefault(f"{record.cell.row} ({recipe})", []).append(record.cell.column)
     lines = [f"{name}: {', '.join(dict.fromkeys(columns))}" for name, columns in found.items()]
     if not lines:

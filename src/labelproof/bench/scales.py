@@ -36,6 +36,7 @@ CLASSES = {"cifar10": 10, "cifar100": 100}
 QUICK = ("--calibrate", "quick")
 MLP = "mlp"
 WEIGHTS = ("lambda_u", "confidence_penalty", "consistency")  # the paper's, on vectors too
+DEFAULT = "default"  # in names of settings that released code has for noise of any kind
 VECTORS_RAMP = 4  # epochs until λ_u is reached
 
 
@@ -241,7 +242,7 @@ def _words(values: Mapping[str, object]) -> tuple[str, ...]:
 def nearest_recipe(method: str, wanted: str) -> str:
     """The published setting of this name, or the one that is most like it.
 
-    Same data counts most, then the same kind of noise, then the nearest rate.
+    Same data counts most, then the same kind of noise or a default for any, then the nearest rate.
     """
     names = [n for n in published_names(method) if not n.endswith("-star")]
     return wanted if wanted in names else max(names, key=lambda name: _likeness(name, wanted))
@@ -250,7 +251,8 @@ def nearest_recipe(method: str, wanted: str) -> str:
 def _likeness(name: str, wanted: str) -> tuple[int, int, float]:
     (data, kind, rate), (data_2, kind_2, rate_2) = _parts(name), _parts(wanted)
     classes = data.removesuffix("n") == data_2.removesuffix("n")
-    return (2 * (data == data_2) + classes, int(kind == kind_2), -abs(rate - rate_2))
+    noise = 2 * (kind == kind_2) + (kind == DEFAULT)
+    return (2 * (data == data_2) + classes, noise, -abs(rate - rate_2))
 
 
 def _parts(name: str) -> tuple[str, str, float]:

@@ -1,0 +1,61 @@
+"""Which settings a cell takes that has none of its own, and the note that says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from labelproof.bench.borrowed import borrowed
+from labelproof.bench.cell import Sources
+from labelproof.bench.experiments.registry import experiment
+from labelproof.bench.results import Record, Results
+from labelproof.bench.scales import nearest_recipe
+from labelproof.methods import METHODS
+from labelproof.recipes import published_names
+
+
+def note(name: str, data: Path, methods: tuple[str, ...]) -> list[str]:
+    labels = ("aggre", "rand1", "worst") if name == "cifarn" else None
+    sources = Sources(out=Path("b"), data=data, methods=methods, labels=labels)
+    cells = experiment(name).cells("paper", sources, 1)
+    return borrowed(
+        Results(scale="paper", records=tuple(Record(cell=c, folder=Path("b")) for c in cells))
+    )
+
+
+@pytest.mark.parametrize(
+    ("method", "wanted", "taken"),
+    [
+        ("pes", "cifar10-symmetric-0.2", "cifar10-default"),
+        ("pes", "cifar10-symmetric-0.5", "cifar10-default"),
+        ("pes", "cifar100-asymmetric-0.4", "cifar100-default"),
+        ("pes", "cifar10n-rand2", "cifar10n-rand2"),
+        ("elr", "cifar10n-worst", "cifar10-asymmetric-0.4"),
+        ("elr_plus", "cifar100n", "cifar100-asymmetric-0.4"),
+        ("dividemix", "cifar10n-aggre", "cifar10-symmetric-0.2"),
+    ],
+)
+def test_the_most_similar_settings(method, wanted, taken):
+    assert nearest_recipe(method, wanted) == taken
+
+
+@pytest.mark.parametrize("method", [name for name in METHODS if name != "edl"])
+@pytest.mark.parametrize("wanted", ["cifar10-symmetric-0.5", "cifar100-asymmetric-0.4"])
+def test_settings_stay_with_the_classes_of_the_data(method, wanted):
+    data = wanted.partition("-")[0]
+    known = {name.partition("-")[0] for name in published_names(method)}
+    assert nearest_recipe(method, wanted).partition("-")[0] == data or data not in known
+
+
+def test_a_default_for_any_noise_counts_as_borrowed(cifar_folder):
+    (line,) = note("synthetic", cifar_folder, ("pes", "elr"))
+    assert "pes (cifar10-default): CIFAR-10 sym. 20%" in line
+    assert "pes (cifar100-default): CIFAR-100 sym. 20%" in line
+    assert "elr" not in line
+
+
+def test_settings_by_label_set_are_not_borrowed(cifar_folder):
+    assert note("cifarn", cifar_folder, ("pes", "sop", "sop_plus")) == []
+    (line,) = note("cifarn", cifar_folder, ("dividemix",))
+    assert "dividemix (cifar10-symmetric-0.2): aggre" in line
