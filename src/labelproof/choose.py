@@ -11,8 +11,9 @@ Shapes: M examples held out.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,8 @@ from labelproof.engine.run import Trunk, derive_seed
 from labelproof.errors import RunFailed
 from labelproof.estimate import Some, estimate
 from labelproof.sizing import shortened
-from labelproof.task import Kind, Task
+from labelproof.sources import find_duplicates
+from labelproof.task import Examples, Kind, Task
 
 AUTO = "auto"
 CANDIDATES = (0.0, 25.0, 50.0, 150.0)  # the paper's
@@ -60,11 +62,13 @@ class Choice:
     value: float
     why: str  # one sentence for a person
     trials: tuple[Trial, ...] = ()
+    seconds: float = field(default=0.0, compare=False)  # that the trials took
 
     def describe(self) -> dict[str, Any]:
         """What run.json and summary.json say of it."""
         trials = [asdict(trial) for trial in self.trials]
-        return {"value": self.value, "why": self.why, "trials": trials}
+        seconds = round(self.seconds, 1)
+        return {"value": self.value, "why": self.why, "trials": trials, "seconds": seconds}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,6 +121,7 @@ def choose_lambda_u(
     known = without_trials(task, method)
     if known:
         return known
+    started = time.monotonic()
     plan = probe(task, method, seed)
     part, given = part_of(task, plan.part), task.y[plan.held]
 
@@ -139,7 +144,8 @@ def choose_lambda_u(
 
     trials = search(right, CANDIDATES)
     value = usual_or_near_best(trials, USUAL[task.kind])
-    return Choice(value=value, why=_sentence(value, trials, plan), trials=trials)
+    seconds = time.monotonic() - started
+    return Choice(value=value, why=_sentence(value, trials, plan), trials=trials, seconds=seconds)
 
 
 def without_trials(task: Task, method: Method) -> Choice | None:
@@ -165,9 +171,18 @@ def probe(task: Task, method: Method, seed: int) -> Probe:
     part = order[torch.linspace(0, task.size - 1, size).round().long()]
     rest = torch.ones(task.size, dtype=torch.bool)
     rest[part] = False
-    held = rest[order].nonzero().squeeze(1)
+    held = _without_copies(rest, task)[order].nonzero().squeeze(1)
     held = order[held[torch.linspace(0, len(held) - 1, min(len(held), HELD)).round().long()]]
     return Probe(method=_short(method, size), part=part.sort().values, held=held.sort().values)
+
+
+def _without_copies(rest: Tensor, task: Task) -> Tensor:
+    """The examples left to judge by, less copies of the others, unless few would remain."""
+    unseen = rest.clone()
+    for group in find_duplicates(Examples(x=task.x, labels=None)).groups:
+        if not rest[list(group)].all():  # a network that has seen one has seen them all
+            unseen[list(group)] = False
+    return unseen if unseen.sum() >= LEAST else rest
 
 
 def search(

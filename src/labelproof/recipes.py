@@ -2,8 +2,9 @@
 
 Each method's file has three tables: `VECTORS` and `IMAGES`, where `labelproof fit` starts from on a
 user's own data, and `PUBLISHED`, the settings of its paper by name of the experiment, where `net`
-names the network of the experiment if "auto" would choose another on its data. docs/results.md
-tells how those for vectors were chosen.
+names the network of the experiment if "auto" would choose another on its data, and `ours` marks
+settings that its authors gave no values for. docs/results.md tells how those for vectors were
+chosen.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from labelproof.sizing import shortened, suited
 from labelproof.task import Kind
 
 Table = Mapping[str, Any]
+ABOUT = ("net", "ours")  # keys of PUBLISHED that are no settings of the method
 M = TypeVar("M")
 
 
@@ -38,13 +40,18 @@ def own_data(name: str, kind: Kind) -> Method:
 
 def published(name: str, experiment: str) -> Method:
     """The method called `name` as published for `experiment`, such as cifar10-symmetric-0.5."""
-    settings = {key: value for key, value in _recipe(name, experiment).items() if key != "net"}
-    return method_type(name)(**settings)
+    settings = _recipe(name, experiment).items()
+    return method_type(name)(**{key: value for key, value in settings if key not in ABOUT})
 
 
 def published_names(name: str) -> list[str]:
     """The experiments whose published settings are known for the method called `name`."""
     return list(_tables(name)["published"])
+
+
+def is_ours(name: str, experiment: str) -> bool:
+    """Whether a recipe is our reading of a method for data that its authors did not try."""
+    return bool(_recipe(name, experiment).get("ours", False))
 
 
 def check_names(name: str, changes: Mapping[str, str], recipe: str | None) -> None:
@@ -84,6 +91,13 @@ def with_changes(method: M, changes: Mapping[str, Any]) -> M:
     record: Any = shortened(method, changes["epochs"]) if "epochs" in changes else method
     changed: M = replace(record, **changes)
     return changed
+
+
+def known_defaults(name: str, recipe: str | None) -> str:
+    """All settings that a run of the method can start from, as text, to tell when they change."""
+    tables = _tables(name)
+    start = [_recipe(name, recipe)] if recipe else [tables["vectors"], tables["images"]]
+    return f"{method_type(name)()!r} {start!r}"
 
 
 def _recipe(name: str, experiment: str) -> Table:

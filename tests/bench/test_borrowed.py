@@ -59,3 +59,10 @@ def test_settings_by_label_set_are_not_borrowed(cifar_folder):
     assert note("cifarn", cifar_folder, ("pes", "sop", "sop_plus")) == []
     (line,) = note("cifarn", cifar_folder, ("dividemix",))
     assert "dividemix (cifar10-symmetric-0.2): aggre" in line
+
+
+def test_our_reading_of_a_method_is_not_called_published(cifar_folder):
+    (line,) = note("synthetic", cifar_folder, ("coteaching", "dpc"))
+    assert "the authors' trainer was used" in line
+    assert "coteaching: CIFAR-10 sym. 20%" in line
+    assert "dpc" not in line

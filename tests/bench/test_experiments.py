@@ -95,7 +95,9 @@ def test_a_finished_grid_on_vectors_gives_its_table(labelproof, tmp_path, vector
     assert code == 0, err
     text = (tmp_path / "b" / f"{name}-small" / "table.md").read_text()
     assert all(f"| {cell.row} |" in text for cell in cells)
-    assert "ublished" not in text
+    column = {"cifarn": "worst", "lambda_u": None}.get(name, "CIFAR-10 sym. 50%")
+    assert ("ublished" in text) == (column is not None)
+    assert column is None or (f"published: {column} |" in text and "ours are vectors" in text)
 
 
 def test_co_teaching_is_told_the_share_of_wrong_labels(tmp_path, vectors_npz):
@@ -194,6 +196,8 @@ def test_experiments_are_listed(labelproof):
         (("beta", "--scale", "tiny", "--only", "zzz"), "no cell has 'zzz'"),
         (("beta", "--scale", "tiny", "--methods", "ce"), "does not take --methods"),
         (("synthetic", "--scale", "tiny", "--labels", "worst"), "does not take --labels"),
+        (("overconfidence", "--scale", "tiny", "--labels", "worst"), "on vectors alone"),
+        (("synthetic", "--scale", "tiny", "--methods", ","), "expected names such as ce,dpc"),
         (("synthetic", "--scale", "paper"), "needs --data DIR"),
         (("synthetic", "--scale", "paper", "--data", "."), "cifar-10-batches-py"),
         (("webvision", "--scale", "paper"), "needs --data DIR"),

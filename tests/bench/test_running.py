@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import signal
@@ -13,6 +14,7 @@ from bench_cells import QUICK, bench_process, quick_cell
 
 from labelproof.bench import runner
 from labelproof.bench.cell import Cell
+from labelproof.cli.bench import whole_grid
 
 VECTORS = ("vectors", "--scale", "tiny", "--methods", "ce", "--labels", "worst", "--jobs", "1")
 
@@ -118,10 +120,25 @@ def test_a_run_that_cannot_be_continued_begins_anew(labelproof, of_cells, tmp_pa
     (folder / "summary.json").unlink()
     record = folder / "run.json"
     settings = json.loads(record.read_text())
-    settings["settings"]["lr"] = 123.0  # as if the method had had another default then
+    settings["settings"]["lr"] = 123.0  # as if another version had made it
     record.write_text(json.dumps(settings))
     assert labelproof("bench", "trial", "--out", "b")[0] == 0
     assert json.loads(record.read_text())["settings"]["lr"] != 123.0
+    kept = json.loads((folder.with_name(f"{folder.name}.refused") / "run.json").read_text())
+    assert kept["settings"]["lr"] == 123.0
+
+
+def test_other_defaults_of_a_method_make_another_record(monkeypatch):
+    cell = quick_cell()
+    before = cell.record()
+    monkeypatch.setitem(importlib.import_module("labelproof.methods.ce").IMAGES, "lr", 0.123)
+    assert cell.record() != before
+    assert cell.record()["command"] == before["command"]
+
+
+def test_the_command_below_a_table_makes_the_whole_of_it():
+    words = ["bench", "vectors", "--only", "ce, clean", "--jobs=2", "--out", "b", "--seeds", "3"]
+    assert whole_grid(words) == ["bench", "vectors", "--seeds", "3"]
 
 
 def test_the_same_run_in_two_places_is_run_once(of_cells, labelproof, tmp_path):

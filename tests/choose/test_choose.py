@@ -166,6 +166,15 @@ def test_parts_are_disjoint_even_and_follow_the_seed() -> None:
     assert not torch.equal(plan.part, other.part)
 
 
+def test_copies_of_an_input_do_not_judge_each_other() -> None:
+    task = task_with(0.2, size=3000)
+    doubled = torch.cat([task.x.take(torch.arange(1500))] * 2)
+    twice = replace(task, x=Resident(doubled))
+    plan = probe(twice, Known(quality=()), seed=0)
+    assert not set((plan.part % 1500).tolist()) & set((plan.held % 1500).tolist())
+    assert len(plan.held) > 1000
+
+
 def test_trials_stay_small_on_large_data() -> None:
     plan = probe(task_with(0.2, size=60_000), Known(quality=(), epochs=60), seed=0)
     assert (len(plan.part), len(plan.held)) == (5000, 20_000)

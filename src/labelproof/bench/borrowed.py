@@ -5,13 +5,15 @@ from __future__ import annotations
 from labelproof.bench.cell import Cell
 from labelproof.bench.published import HUMAN_COLUMNS
 from labelproof.bench.results import Results
+from labelproof.recipes import is_ours
 
 KINDS = {"sym.": "symmetric", "asym.": "asymmetric"}
 
 
 def borrowed(results: Results) -> list[str]:
-    """One note that lists them, or none."""
+    """Notes that list them."""
     found: dict[str, list[str]] = {}
+    ours: dict[str, list[str]] = {}
     for record in results.records:
         words = dict(zip(record.cell.command, record.cell.command[1:], strict=False))
         if "--recipe" not in words:
@@ -19,11 +21,18 @@ def borrowed(results: Results) -> list[str]:
         recipe = words["--recipe"].removesuffix("-star")
         if recipe != wanted(record.cell):
             found.setdefault(f"{record.cell.row} ({recipe})", []).append(record.cell.column)
-    lines = [f"{name}: {', '.join(dict.fromkeys(columns))}" for name, columns in found.items()]
-    if not lines:
-        return []
-    listed = "; ".join(lines)
-    return [f"No settings are published for these cells; the most similar were used: {listed}."]
+        elif is_ours(words["--method"], recipe):
+            ours.setdefault(record.cell.row, []).append(record.cell.column)
+    none = "No settings are published for these cells; "
+    return [
+        *_note(f"{none}the most similar were used", found),
+        *_note(f"{none}the authors' trainer was used, told the noise where it asks for it", ours),
+    ]
+
+
+def _note(text: str, places: dict[str, list[str]]) -> list[str]:
+    lines = [f"{name}: {', '.join(dict.fromkeys(columns))}" for name, columns in places.items()]
+    return [f"{text}: {'; '.join(lines)}."] if lines else []
 
 
 def wanted(cell: Cell) -> str:

@@ -8,8 +8,11 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+
+from labelproof.recipes import known_defaults
 
 if TYPE_CHECKING:
     from labelproof.bench.results import Results
@@ -43,7 +46,7 @@ class Cell:
         return f"{readable}-{hashlib.sha256(known.encode()).hexdigest()[:8]}-seed{self.seed}"
 
     def record(self) -> dict[str, Any]:
-        """What must not have changed for a finished cell to count: command, seed, data."""
+        """What a finished cell counts for, while it is the same: command, seed, data, defaults."""
         paths = [Path(w) for w in self.command if Path(w).is_absolute()]
         digests = {path.name: _digest(path) for path in paths if path.is_file()}
         return {
@@ -51,6 +54,7 @@ class Cell:
             "command": list(self._portable()),
             "seed": self.seed,
             "data": digests,
+            "defaults": _defaults(self.label, self.command),
         }
 
     def _portable(self) -> tuple[str, ...]:
@@ -85,6 +89,14 @@ class Experiment:
 def without_folders(words: Sequence[str]) -> tuple[str, ...]:
     """A command whose absolute paths are names alone."""
     return tuple(Path(w).name if Path(w).is_absolute() else w for w in words)
+
+
+def _defaults(label: str, command: Sequence[str]) -> str:
+    """Digest of the method's settings before the command changes any."""
+    words = dict(pairwise(command))
+    name = "ce" if label == "cleanlab" else words.get("--method", "dpc")
+    known = known_defaults(name, words.get("--recipe"))
+    return hashlib.sha256(known.encode()).hexdigest()[:16]
 
 
 @lru_cache(maxsize=64)

@@ -47,6 +47,7 @@ def curve_files(
     *,
     name: str,
     published: Published,
+    published_best: Published,
     note: str,
 ) -> list[Path]:
     """Tables of last and best accuracy, and a figure of both for every column."""
@@ -54,7 +55,8 @@ def curve_files(
     notes = (note,) if results.scale != "tiny" else ()
     title = f"Sensitivity to {name}"
     files = grid(results, last, title=title, published=published, notes=notes).write(folder)
-    files += grid(results, BEST, title=title).write(folder, "table-best")
+    best = grid(results, BEST, title=title, published=published_best, notes=notes)
+    files += best.write(folder, "table-best")
     for number, column in enumerate(results.columns):
         series = {
             "last": points(results, last, row, column, values),

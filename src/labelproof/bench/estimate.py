@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -91,14 +93,23 @@ def ran(cell: Cell, runs: Path) -> float | None:
     """Seconds that a cell took, or will take by the epochs it has behind it."""
     lines = history(runs / cell.name) if same_record(cell, runs) else []
     if not lines:
-        return None
+        return taken(cell, runs)
     _, epochs = epochs_of(runs / cell.name)
     return float(lines[-1]["elapsed"]) / len(lines) * epochs * calibration(cell)
 
 
+def taken(cell: Cell, runs: Path) -> float | None:
+    """Seconds that the summary of a finished cell tells; cleanlab keeps no curves."""
+    if not is_done(cell, runs):
+        return None
+    summary = json.loads((runs / cell.name / "summary.json").read_text(encoding="utf-8"))
+    seconds = summary.get("seconds")
+    return None if seconds is None else float(seconds)
+
+
 def calibration(cell: Cell) -> int:
     """2 where calibration trains the method again on halves, else 1."""
-    how = dict(zip(cell.command, cell.command[1:], strict=False)).get("--calibrate", "folds")
+    how = dict(pairwise(cell.command)).get("--calibrate", "folds")
     return 2 if how == "folds" else 1
 
 

@@ -1,7 +1,8 @@
 """Published numbers, by row and column of our tables, and what is known to be wrong with them.
 
-Source: Zong, Wang, Xie and Huang, AAAI 2024 (the DPC paper); its tables 2 to 5, its figure 3 read
-off the plot, and table 3 of its appendix. Rows of other methods were copied there from their own
+Source: Zong, Wang, Xie and Huang, AAAI 2024 (the DPC paper); its tables 1 to 4 (as
+printed; labels tab2 to tab5 of its source), its figure 3 read off the plot, and table 3 of its
+appendix. Rows of other methods were copied there from their own
 papers. Methods that labelproof does not have (PENCIL, JPL, MOIT+, UniCon, MLNT, ...) are left out.
 """
 
@@ -9,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+Numbers = dict[tuple[str, str], str]  # by row and column
+Curves = Mapping[str, tuple[tuple[float, ...], tuple[float, ...]]]  # best and last, by column
 SYNTHETIC_COLUMNS = (
     "CIFAR-10 sym. 20%",
     "CIFAR-10 sym. 50%",
@@ -33,7 +36,7 @@ SYNTHETIC_ROWS = {
     "dpc*": "96.5 95.9 94.8 95.4 95.3 94.9 81.0 78.5 66.4 80.5 79.7 75.6",
 }
 SYNTHETIC_NOTE = (
-    "Published: table 2 of the DPC paper. † is a copying error there: the symmetric columns of "
+    "Published: table 1 of the DPC paper. † is a copying error there: the symmetric columns of "
     "these rows repeat the asymmetric ones. DPC and DPC* are means of the last 10 epochs over 3 "
     "runs, DivideMix is last (asymmetric: run again by the authors of UniCon), ELR+ and PES are "
     "best epochs on the test set. How asymmetric CIFAR-100 noise was made is not known: the "
@@ -54,8 +57,9 @@ HUMAN_ROWS = {
     "sop_plus with L_edl": "95.87 95.75 95.35 95.65 93.29 68.25",
 }
 HUMAN_NOTE = (
-    "Published: table 3 of the DPC paper (SOP with L_edl: table 3 of its appendix). DPC is the "
-    "last epoch; the other rows are best epochs on the test set, as the authors of CIFAR-N say. "
+    "Published: table 2 of the DPC paper (SOP with L_edl: table 3 of its appendix, which does not "
+    "say which epoch). DPC is the last epoch; the other rows of table 2 are best epochs on the "
+    "test set, as the authors of CIFAR-N say. "
     "The row called SOP there is SOP+. † belongs to CORES*; the row joins it with plain CORES on "
     "noisy100."
 )
@@ -69,7 +73,7 @@ WEB_ROWS = {
     "dpc*": "81.1 93.5 78.0 93.8",
 }
 WEB_NOTE = (
-    "Published: table 4 of the DPC paper, which does not say whether these are best or last epochs."
+    "Published: table 3 of the DPC paper, which does not say whether these are best or last epochs."
 )
 
 ABLATION_COLUMNS = tuple(c for c in SYNTHETIC_COLUMNS if " sym." in c)
@@ -86,7 +90,7 @@ ABLATION_BEST = {
     "without two heads": "96.3 95.2 92.8 79.8 76.5 62.8",
 }
 ABLATION_NOTE = (
-    "Published: table 5 of the DPC paper; its last is the mean of the last 10 epochs. What "
+    "Published: table 4 of the DPC paper; its last is the mean of the last 10 epochs. What "
     "'without L_edl' means is not defined there; here: softmax and cross-entropy throughout, "
     "margins kept. 'Without large margin' splits by L_edl; 'without two heads' sends both losses "
     "through one head."
@@ -102,10 +106,10 @@ GAMMA_CURVES = {
     "CIFAR-10 sym. 50%": ((95.0, 95.3, 95.25, 95.3, 95.1), (94.7, 95.1, 95.1, 95.0, 94.85)),
     "CIFAR-100 sym. 50%": ((76.1, 76.8, 77.1, 77.0, 76.75), (75.6, 76.35, 76.6, 76.4, 76.1)),
 }
-CURVE_NOTE = "Published: figure 3 of the DPC paper, read off the plot (last epochs)."
+CURVE_NOTE = "Published: figure 3 of the DPC paper, read off the plot."
 
 
-def numbers(rows: Mapping[str, str], columns: Sequence[str]) -> dict[tuple[str, str], str]:
+def numbers(rows: Mapping[str, str], columns: Sequence[str]) -> Numbers:
     """A published table by row and column; what the paper leaves open is left out."""
     return {
         (row, column): value.replace("±", " ± ")
@@ -115,14 +119,13 @@ def numbers(rows: Mapping[str, str], columns: Sequence[str]) -> dict[tuple[str, 
     }
 
 
-def curve(
-    curves: Mapping[str, tuple[tuple[float, ...], tuple[float, ...]]],
-    values: Sequence[float],
-    row: str,
-) -> dict[tuple[str, str], str]:
-    """The last epochs of a published curve, by row and column; `row` has a place for the value."""
+def curve(curves: Curves, values: Sequence[float], row: str, *, best: bool = False) -> Numbers:
+    """A published curve by row and column, its last epochs or its best ones.
+
+    `row` has a place for the value.
+    """
     return {
-        (row.format(value), column): f"{last:.2f}"
-        for column, (_, lasts) in curves.items()
-        for value, last in zip(values, lasts, strict=True)
+        (row.format(value), column): f"{accuracy:.2f}"
+        for column, both in curves.items()
+        for value, accuracy in zip(values, both[0 if best else 1], strict=True)
     }

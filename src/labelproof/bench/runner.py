@@ -74,7 +74,7 @@ def run_cells(
             for job in [job for job in running if job.process.poll() is not None]:
                 running.remove(job)
                 if job.resumed and job.process.returncode == REFUSED:
-                    discard(folder / job.cell.name)  # defaults have changed since: from the start
+                    set_aside(folder / job.cell.name)  # it cannot be continued: from the start
                     waiting.appendleft(job.cell)
                     continue
                 if error := what_went_wrong(job, folder):
@@ -132,6 +132,13 @@ def discard(folder: Path) -> None:
     shutil.rmtree(aside, ignore_errors=True)
     os.replace(folder, aside)
     shutil.rmtree(aside)
+
+
+def set_aside(folder: Path) -> None:
+    """Keep a run that `fit` refused to continue, under another name, until the next such one."""
+    kept = folder.with_name(f"{folder.name}.refused")
+    shutil.rmtree(kept, ignore_errors=True)
+    os.replace(folder, kept)
 
 
 def what_went_wrong(job: Running, cells: Path) -> str:

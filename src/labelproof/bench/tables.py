@@ -11,6 +11,8 @@ from labelproof.files import write_text
 
 Published = Mapping[tuple[str, str], str]  # (row, column) to what a paper prints
 NONE = ""
+VECTORS = "vectors "  # how columns on vectors begin
+OTHER_DATA = "Published are CIFAR images and ResNets, ours are vectors: compare differences."
 TEX = {"&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#", "±": r"$\pm$", "β": r"$\beta$"}
 TEX |= {"γ": r"$\gamma$", "λ": r"$\lambda$", "†": r"$\dagger$", "≥": r"$\ge$"}
 
@@ -67,7 +69,8 @@ def grid(
         notes: on published numbers; left out where none are shown.
     """
     known = published or {}
-    beside = [c for c in results.columns if any((row, c) in known for row in results.rows)]
+    printed = [on_images(column) for column in results.columns]
+    beside = [c for c in printed if any((row, c) in known for row in results.rows)]
     rows = [
         (
             row,
@@ -76,12 +79,21 @@ def grid(
         )
         for row in results.rows
     ]
+    other = (OTHER_DATA,) if printed != results.columns else ()
     return Table(
         title=f"{title}: {metric.title}",
         header=("", *results.columns, *(f"published: {column}" for column in beside)),
         rows=tuple(rows),
-        notes=(*(notes if beside else ()), *closing(results)),
+        notes=(*((*notes, *other) if beside else ()), *closing(results)),
     )
+
+
+def on_images(column: str) -> str:
+    """The published column that a column of vectors asks the same question as."""
+    if not column.startswith(VECTORS):
+        return column
+    noise = column.removeprefix(VECTORS)
+    return f"CIFAR-10 {noise}" if "sym." in noise else noise
 
 
 def listing(

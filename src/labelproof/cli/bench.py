@@ -22,6 +22,7 @@ from labelproof.errors import BadInput
 from labelproof.settings import nearest
 
 CORES = os.cpu_count() or 1
+PASSING = ("--only", "--jobs", "--out")  # options that change nothing in a table of the whole grid
 
 
 def bench(
@@ -154,7 +155,19 @@ def _run(
 
 def _results(cells: list[Cell], runs: Path, errors: dict[str, str], scale: Scale) -> Results:
     records = tuple(read_record(cell, runs, errors.get(cell.name, "")) for cell in cells)
-    return Results(scale=scale, records=records, command=_command(without_folders(sys.argv[1:])))
+    words = whole_grid(without_folders(sys.argv[1:]))
+    return Results(scale=scale, records=records, command=_command(words))
+
+
+def whole_grid(words: Sequence[str]) -> list[str]:
+    """A command without what says how much of its grid to run now, on how many cores, and where."""
+    kept, skip = list[str](), False
+    for word in words:
+        option = word.partition("=")[0] in PASSING
+        if not skip and not option:
+            kept.append(word)
+        skip = option and "=" not in word
+    return kept
 
 
 def _say(files: list[Path], failed: list[Cell], errors: dict[str, str], runs: Path) -> None:
@@ -174,7 +187,12 @@ def _command(words: Sequence[str]) -> str:
 
 
 def _split(text: str | None) -> tuple[str, ...] | None:
-    return None if text is None else tuple(w.strip() for w in text.split(",") if w.strip())
+    if text is None:
+        return None
+    names = tuple(word.strip() for word in text.split(",") if word.strip())
+    if not names:
+        raise BadInput(f"expected names such as ce,dpc, but {text!r} has none.")
+    return names
 
 
 def _scale(text: str) -> Scale:

@@ -80,7 +80,7 @@ def finish(results: Results, folder: Path) -> list[Path]:
 
 EXPERIMENT = Experiment(
     name="ablation",
-    title="DPC without L_edl, large margin or two heads; L_edl in other methods (table 5)",
+    title="DPC without L_edl, large margin or two heads; L_edl in other methods (table 4)",
     seeds={"paper": 3, "small": 2, "tiny": 1},
     cells=cells,
     finish=finish,

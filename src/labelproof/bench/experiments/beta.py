@@ -34,6 +34,7 @@ def finish(results: Results, folder: Path) -> list[Path]:
         published.BETAS,
         name="β",
         published=published.curve(published.BETA_CURVES, published.BETAS, ROW),
+        published_best=published.curve(published.BETA_CURVES, published.BETAS, ROW, best=True),
         note=published.CURVE_NOTE,
     )
 

@@ -62,7 +62,7 @@ def finish(results: Results, folder: Path) -> list[Path]:
 
 EXPERIMENT = Experiment(
     name="cifarn",
-    title="test accuracy with the human labels of CIFAR-10N and CIFAR-100N (table 3)",
+    title="test accuracy with the human labels of CIFAR-10N and CIFAR-100N (table 2)",
     seeds={"paper": 5, "small": 1, "tiny": 1},
     cells=cells,
     finish=finish,

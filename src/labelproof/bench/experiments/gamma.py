@@ -34,6 +34,7 @@ def finish(results: Results, folder: Path) -> list[Path]:
         published.GAMMAS,
         name="γ C",
         published=published.curve(published.GAMMA_CURVES, published.GAMMAS, ROW),
+        published_best=published.curve(published.GAMMA_CURVES, published.GAMMAS, ROW, best=True),
         note=published.CURVE_NOTE,
     )
 

@@ -22,7 +22,8 @@ def cells(scale: Scale, sources: Sources, seeds: int) -> list[Cell]:
         raise BadInput("images is an experiment of our own; run it with --scale small or tiny.")
     usual = TINY_ROWS if scale == "tiny" else tuple(METHODS)
     settings = synthetic_settings(scale, sources, ("cifar10-symmetric-0.5",))
-    labels = chosen("label set", sources.labels, ("aggre", "rand1", "worst"), ("worst",))
+    given = ("worst",) if sources.human_labels or scale == "tiny" else ()
+    labels = chosen("label set", sources.labels, ("aggre", "rand1", "worst"), given)
     settings += human_settings(scale, sources, labels)
     return [
         Cell(

@@ -16,7 +16,7 @@ FIXED = ("0", "25", "50", "150")
 AUTO = "auto"
 TINY_EPOCHS = 4
 LABELS = ("clean", "rand1", "worst")
-HARD = ("cifar10-symmetric-0.8",)  # on vectors
+HARD = ("cifar10-symmetric-0.8", "cifar10-asymmetric-0.4")  # on vectors
 IMAGES = ("cifar10-symmetric-0.5", "cifar10-asymmetric-0.4")
 
 
@@ -57,6 +57,10 @@ def _images(scale: Scale, sources: Sources) -> list[Setting]:
         return synthetic_settings(scale, sources, IMAGES[:1])
     if sources.data is None or has_vectors(sources.data):
         return []
+    if sources.labels:
+        raise BadInput(
+            "lambda_u takes --labels on vectors; on images it has `worst`, with --human-labels."
+        )
     found = synthetic_settings(scale, sources, IMAGES)
     return found + (human_settings(scale, sources, ("worst",)) if sources.human_labels else [])
 

@@ -27,6 +27,7 @@ from labelproof.bench.scales import (
     synthetic_settings,
 )
 from labelproof.bench.tables import closing
+from labelproof.errors import BadInput
 
 Command = tuple[str, ...]
 METHODS = {"dividemix": "DivideMix", "dpc": "DPC"}
@@ -57,6 +58,8 @@ def cells(scale: Scale, sources: Sources, seeds: int) -> list[Cell]:
 
 def columns(scale: Scale, sources: Sources) -> list[Column]:
     """What is trained on at each scale; images as in the other experiments, to share their runs."""
+    if sources.labels and not of_vectors(scale, sources):
+        raise BadInput("overconfidence takes --labels on vectors alone: --scale small, --data.")
     if scale == "tiny":
         return [Column(name="digits sym. 40%", command=partial(tiny, epochs=sources.epochs))]
     if of_vectors(scale, sources):

@@ -13,7 +13,7 @@ from labelproof.bench.tables import Table
 Runs = Mapping[str, Sequence[Outputs]]  # the seeds of every method
 EVEN = 0.01  # gaps up to this are called neither over- nor under-confident
 PUBLISHED_1 = {0.0: ("0.71", "0.71"), measure.FIGURE_1_GAMMA: ("0.58", "0.37")}
-PUBLISHED_2A = {"DivideMix": ("94.4", "0.11"), "DPC": ("95.2", "0.04")}  # accuracy: table 2
+PUBLISHED_2A = {"DivideMix": ("94.4", "0.11"), "DPC": ("95.2", "0.04")}  # accuracy: table 1
 PUBLISHED_2D = {("DivideMix", "small loss"): "0.975", ("DPC", "large margin"): "0.980"}
 CALIBRATION_HEADER = (
     "method",
@@ -62,7 +62,7 @@ def calibration(runs: Runs, data: str, closing: Sequence[str]) -> Table:
         "the method's own: softmax for DivideMix, calibrated softmax for DPC.",
         "Calibration is the run's own, fitted to the mean logits without true labels. A scale "
         "fitted to summed logits would be half of it, so these two agree after calibration.",
-        "Published: ECE as printed in figure 2a of the paper and accuracy of its table 2, for "
+        "Published: ECE as printed in figure 2a of the paper and accuracy of its table 1, for "
         "CIFAR-10 with 50% symmetric noise; which probability was measured is not said.",
     )
     return Table(
@@ -83,7 +83,7 @@ def _calibration_rows(name: str, seeds: Sequence[Outputs]) -> list[tuple[str, ..
         rows.append((name, variant, *_before(before), *_after(after)))
     if name in PUBLISHED_2A:
         accuracy, ece = PUBLISHED_2A[name]
-        rows.append((name, "published: table 2, figure 2a", accuracy, "", "", "", ece, "", "", ""))
+        rows.append((name, "published: table 1, figure 2a", accuracy, "", "", "", ece, "", "", ""))
     return rows
 
 

@@ -148,7 +148,7 @@ def _metric(column: str) -> Metric:
 
 EXPERIMENT = Experiment(
     name="webvision",
-    title="top-1 and top-5 on WebVision and ILSVRC12 after training on WebVision (table 4)",
+    title="top-1 and top-5 on WebVision and ILSVRC12 after training on WebVision (table 3)",
     seeds={"paper": 1, "small": 1, "tiny": 1},
     cells=cells,
     finish=finish,
