@@ -197,8 +197,8 @@ def roc(title: str, curves: Mapping[str, Roc], size: int) -> Panel:
         if corner:
             inset = axes.inset_axes((0.34, 0.14, 0.6, 0.6))
             _roc_lines(inset, curves)
-            inset.set(xlim=(0, corner), ylim=(1 - corner, 1))
-            inset.set_title("upper left corner, enlarged", fontsize=9)
+            inset.set(xlim=(0, corner / 2), ylim=(0.2, 1))  # where two good detectors part
+            inset.set_title("the left edge, enlarged", fontsize=9)
             inset.tick_params(labelsize=8)
             axes.grid(False)
         else:
