@@ -148,3 +148,13 @@ def _parse(name: str, text: str, hint: Any) -> Any:
             return tuple(_parse(name, part, item) for part in text.split(",") if part)
     wanted = " or ".join(_describe(option) for option in _options(hint))
     raise BadInput(f"--set {name}: expected {wanted}, got {text!r}.")
+
+
+def settled(kind: str, name: str, value: float | str) -> float:
+    """The number that training needs where a setting could have been left open."""
+    if isinstance(value, str):
+        raise BadInput(
+            f"{kind}: {name}={value!r} is chosen by labelproof.fit before training starts; set a "
+            "number to train without it."
+        )
+    return value

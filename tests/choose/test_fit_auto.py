@@ -16,6 +16,7 @@ from labelproof.engine.loop import Result
 from labelproof.errors import BadInput
 from labelproof.estimator import NoisyLabelClassifier
 from labelproof.fit import fit
+from labelproof.methods.dividemix import DivideMix
 from labelproof.methods.dpc import DPC
 from labelproof.task import Examples
 from tiny import Interrupting, blobs, same_bits
@@ -105,6 +106,15 @@ def test_a_number_is_not_questioned(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_fit_an_open_weight_is_refused() -> None:
     with pytest.raises(BadInput, match=r"chosen by labelproof\.fit before training"):
         blobs(60).train(AUTO)
+
+
+def test_dividemix_leaves_it_open_too() -> None:
+    method = DivideMix(epochs=4, warmup=1, batch=32, lr=0.05, ramp=2.0, lambda_u="auto")
+    result = fit(examples(), method, name="dividemix", how="off")
+    assert result.method.lambda_u == result.chosen["lambda_u"]["value"]  # type: ignore[attr-defined]
+    assert result.chosen["lambda_u"]["trials"]
+    with pytest.raises(BadInput, match="DivideMix: lambda_u='auto' is chosen by"):
+        blobs(60).train(method)
 
 
 def test_labelled_rows_alone_leave_nothing_to_weight() -> None:

@@ -25,7 +25,16 @@ from labelproof.engine.method import Logs, Phase
 from labelproof.engine.run import Run
 from labelproof.errors import BadInput
 from labelproof.nets.heads import linear
-from labelproof.settings import Count, Epochs, Natural, NonNegative, Positive, Share, check
+from labelproof.settings import (
+    Count,
+    Epochs,
+    Natural,
+    NonNegative,
+    Positive,
+    Share,
+    check,
+    settled,
+)
 
 NINETY: dict[str, Any] = {"threshold": 0.6, "average": 5}  # where 90 % of the labels are redrawn
 PUBLISHED: dict[str, dict[str, Any]] = {
@@ -99,7 +108,7 @@ class DivideMix:
     threshold: Share = 0.5  # τ
     temperature: Positive = 0.5  # T
     alpha: Positive = 4.0  # Beta(α, α) of the mixing weight
-    lambda_u: NonNegative = 25.0  # λ_u, weight of L_U
+    lambda_u: NonNegative | Literal["auto"] = 25.0  # λ_u, weight of L_U
     ramp: Annotated[Positive, Epochs()] = 16.0  # epochs until λ_u is reached
     square: Literal["mean", "sum"] = "mean"  # L_U over classes: released code | paper
     prior_weight: NonNegative = 1.0  # λ_r, weight of L_reg
@@ -110,7 +119,7 @@ class DivideMix:
 
     def __post_init__(self) -> None:
         check(self)
-        if self.rows == "labelled" and self.lambda_u > 0:
+        if self.rows == "labelled" and self.lambda_u not in (0, "auto"):
             raise BadInput(
                 "DivideMix: rows='labelled' leaves no rows for L_U; set lambda_u=0 with it."
             )
@@ -136,6 +145,11 @@ class DivideMix:
             (nothing, nothing),
             torch.ones(run.task.size),
         )
+
+    @property
+    def weight_u(self) -> float:
+        """λ_u as a number."""
+        return settled("DivideMix", "lambda_u", self.lambda_u)
 
     def predict(self, state: State, x: Tensor) -> Tensor:
         """Softmax of the mean logits of the two networks, (B, C)."""
@@ -275,8 +289,8 @@ class DivideMix:
             self.target_loss(logits[:n], mixed.targets[:n]).mean(),
             self.prior_weight * fn.prior_penalty(probs),
         ]
-        if self.lambda_u and len(logits) > n:
+        if self.weight_u and len(logits) > n:
             square = (probs[n:] - mixed.targets[n:]) ** 2
             l_u = square.mean() if self.square == "mean" else square.sum(1).mean()
-            losses.append(self.lambda_u * fn.ramp(elapsed, self.warmup, self.ramp) * l_u)
+            losses.append(self.weight_u * fn.ramp(elapsed, self.warmup, self.ramp) * l_u)
         return losses

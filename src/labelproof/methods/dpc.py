@@ -26,7 +26,17 @@ from labelproof.engine.method import Logs, Phase
 from labelproof.engine.run import Run
 from labelproof.errors import BadInput
 from labelproof.nets.heads import linear, mlp
-from labelproof.settings import Count, Epochs, Natural, NonNegative, Positive, Range, Share, check
+from labelproof.settings import (
+    Count,
+    Epochs,
+    Natural,
+    NonNegative,
+    Positive,
+    Range,
+    Share,
+    check,
+    settled,
+)
 
 ASYMMETRIC = {"confidence_penalty": 1.0}
 CIFAR_100 = {"warmup": 30}
@@ -165,12 +175,7 @@ class DPC:
     @property
     def weight_u(self) -> float:
         """λ_u as a number."""
-        if isinstance(self.lambda_u, str):
-            raise BadInput(
-                "DPC: lambda_u='auto' is chosen by labelproof.fit before training starts; set a "
-                "number to train without it."
-            )
-        return self.lambda_u
+        return settled("DPC", "lambda_u", self.lambda_u)
 
     @property
     def second_head(self) -> bool:
