@@ -19,7 +19,7 @@ LABELS: dict[Scale, tuple[str, ...]] = {
     "tiny": ("worst",),
 }
 SOP_EDL = "sop_plus_edl"  # table 3 of the appendix
-ALL = (*(name for name in METHODS if name != "edl"), STAR, SOP_EDL)
+ALL = (*METHODS, STAR, SOP_EDL)
 TITLES = {STAR: "dpc*", SOP_EDL: "sop_plus with L_edl"}
 ROWS: dict[Scale, tuple[str, ...]] = {
     "paper": ALL,
