@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from labelproof.bench.borrowed import borrowed
+from labelproof.bench.borrowed import borrowed, settings_files
 from labelproof.bench.cell import Sources
 from labelproof.bench.experiments.registry import experiment
 from labelproof.bench.results import Record, Results
@@ -66,3 +66,16 @@ def test_our_reading_of_a_method_is_not_called_published(cifar_folder):
     assert "the authors' trainer was used" in line
     assert "coteaching: CIFAR-10 sym. 20%" in line
     assert "dpc" not in line
+
+
+def test_every_cell_names_its_recipe_network_and_source(cifar_folder, tmp_path):
+    sources = Sources(out=Path("b"), data=cifar_folder, methods=("coteaching", "dpc"))
+    cells = experiment("synthetic").cells("paper", sources, 2)
+    records = tuple(Record(cell=c, folder=Path("b")) for c in cells)
+    text = settings_files(Results(scale="paper", records=records), tmp_path)[0].read_text()
+    assert text.count("| dpc |") == text.count("| coteaching |") == 12
+    line = (
+        "| dpc | CIFAR-10 sym. 50% | cifar10-symmetric-0.5 | preact18 | Zong, Wang, Xie"
+    )
+    assert line in text
+    assert "NeurIPS 2018, our reading of it |" in text

@@ -1,21 +1,26 @@
-"""Cells whose method has no published settings for their column, for a note below the table."""
+"""Where the settings of cells come from: published for their column, for another, or ours."""
 
 from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
 
 from labelproof.bench.cell import Cell
 from labelproof.bench.published import HUMAN_COLUMNS
 from labelproof.bench.results import Results
+from labelproof.bench.tables import Table
+from labelproof.methods import METHODS
 from labelproof.recipes import is_ours
 
 KINDS = {"sym.": "symmetric", "asym.": "asymmetric"}
 
 
 def borrowed(results: Results) -> list[str]:
-    """Notes that list them."""
+    """Notes that list the cells whose method has no published settings for their column."""
     found: dict[str, list[str]] = {}
     ours: dict[str, list[str]] = {}
     for record in results.records:
-        words = dict(zip(record.cell.command, record.cell.command[1:], strict=False))
+        words = dict(pairwise(record.cell.command))
         if "--recipe" not in words:
             continue  # vectors: docs/bench.md says what is borrowed there
         recipe = words["--recipe"].removesuffix("-star")
@@ -28,6 +33,26 @@ def borrowed(results: Results) -> list[str]:
         *_note(f"{none}the most similar were used", found),
         *_note(f"{none}the authors' trainer was used, told the noise where it asks for it", ours),
     ]
+
+
+def settings_files(results: Results, folder: Path) -> list[Path]:
+    """A table of every place's recipe, network and source, where cells have recipes."""
+    rows = []
+    for cell in {(r.cell.row, r.cell.column): r.cell for r in results.records}.values():
+        words = dict(pairwise(cell.command))
+        if "--recipe" in words:
+            name, recipe = words["--method"], words["--recipe"]
+            ours = ", our reading of it" if is_ours(name, recipe) else ""
+            source = f"{METHODS[name].paper}{ours}"
+            rows.append((cell.row, cell.column, recipe, words.get("--net", "auto"), source))
+    table = Table(
+        title="Settings of every cell",
+        header=("method", "data", "recipe", "network", "source"),
+        rows=tuple(rows),
+        notes=("The page of each method says where its paper and its released code differ.",),
+        words=5,
+    )
+    return table.write(folder, "settings") if rows else []
 
 
 def _note(text: str, places: dict[str, list[str]]) -> list[str]:

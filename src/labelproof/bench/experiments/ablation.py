@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from labelproof.bench import published
+from labelproof.bench.borrowed import settings_files
 from labelproof.bench.cell import Cell, Experiment, Scale, Sources
 from labelproof.bench.results import AUROC_OWN, BEST, ECE, LAST, LAST10, Results
 from labelproof.bench.scales import Setting, of_vectors, published_form, synthetic_settings
@@ -75,7 +76,8 @@ def finish(results: Results, folder: Path) -> list[Path]:
         folder, "table-best"
     )
     files += grid(results, ECE, title=title).write(folder, "table-ece")
-    return files + grid(results, AUROC_OWN, title=title).write(folder, "table-auroc")
+    files += grid(results, AUROC_OWN, title=title).write(folder, "table-auroc")
+    return files + settings_files(results, folder)
 
 
 EXPERIMENT = Experiment(
