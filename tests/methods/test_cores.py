@@ -312,6 +312,7 @@ def test_settings_that_contradict_each_other():
         CORES(epochs=5, consistency=5)
     with pytest.raises(BadInput, match="beta_full"):
         CORES(beta_from=10, beta_full=9)
+    assert CORES(floor=0.0).floor == 0  # the paper's form
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,7 @@ Set = Annotated[
 Calibrate = Annotated[
     How | None,
     typer.Option(
-        help="folds: train on either half once more and judge each label by a network that has not "
+        help="folds: train again on each half and judge each label by a network that has not "
         "seen it (best, doubles the time); quick: judge by the run itself; off. folds where left "
         "out, quick with --recipe.",
         rich_help_panel=TRAINING,

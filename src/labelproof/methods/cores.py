@@ -80,7 +80,7 @@ class CORES:
     beta: NonNegative = 2.0  # β, weight of the confidence regulariser
     beta_from: Annotated[Natural, Epochs()] = 10  # epoch from which β rises from 0
     beta_full: Annotated[Count, Epochs()] = 40  # epoch from which β is whole
-    floor: Positive = 1e-8  # added to probabilities in the mean over labels, unbounded without it
+    floor: NonNegative = 1e-8  # added to probabilities in the mean over labels; 0: unbounded
     sieve_from: Annotated[Natural, Epochs()] = 31  # first epoch that leaves examples out
     prior: Literal["given", "uniform"] = "given"  # labels expected by the regulariser
     consistency: Annotated[Natural, Epochs()] = 0  # CORES*: the last so many are its second phase

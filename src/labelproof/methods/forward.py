@@ -63,7 +63,7 @@ class Forward:
     title: ClassVar[str] = "Forward correction"
     paper: ClassVar[str] = "Patrini, Rozza, Menon, Nock and Qu, CVPR 2017"
     year: ClassVar[int] = 2017
-    cost: ClassVar[str] = "4 N while T is estimated, then 3 N"
+    cost: ClassVar[str] = "3.7 N while T is estimated, then 3 N"
 
     epochs: Count = 240
     estimate_for: Share = 0.5  # share of the epochs spent on the network that estimates T
