@@ -74,6 +74,6 @@ def test_every_cell_names_its_recipe_network_and_source(cifar_folder, tmp_path):
     records = tuple(Record(cell=c, folder=Path("b")) for c in cells)
     text = settings_files(Results(scale="paper", records=records), tmp_path)[0].read_text()
     assert text.count("| dpc |") == text.count("| coteaching |") == 12
-    line = "| dpc | CIFAR-10 sym. 50% | cifar10-symmetric-0.5 | preact18 | Zong, Wang, Xie"
+    line = "| dpc | CIFAR-10 sym. 50% | cifar10-symmetric-0.5 |  | preact18 | Zong, Wang, Xie"
     assert line in text
     assert "NeurIPS 2018, our reading of it |" in text

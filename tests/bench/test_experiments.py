@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 from bench_cells import finished
@@ -49,6 +50,11 @@ def test_a_finished_grid_gives_its_table_and_figures(labelproof, tmp_path, name)
     assert (folder / "table.tex").read_text().count(r"\\") >= len({c.row for c in cells})
     assert len((folder / "results.jsonl").read_text().splitlines()) == len(cells)
     assert (name in FIGURES) == (folder / "figure.png").exists() == (folder / "figure.svg").exists()
+    with_recipe = {cell.row for cell in cells if "--recipe" in cell.command}
+    assert (folder / "settings.md").exists() == (folder / "settings.tex").exists()
+    told = (folder / "settings.md").read_text() if with_recipe else ""
+    assert all(f"| {row} |" in told for row in with_recipe)
+    assert (folder / "settings.md").exists() == bool(with_recipe)
 
 
 @pytest.mark.parametrize("name", OWN)
@@ -57,6 +63,25 @@ def test_fit_takes_every_command(tmp_path, name):
         if cell.label == "fit":
             kind = "vectors" if "vectors" in str(cell.command[0]) else "images"
             assert method_of(cell, kind).plan()
+
+
+def test_the_ablation_plugs_l_edl_into_every_method_that_takes_it(tmp_path, cifar_folder):
+    takers = [
+        name for name, method in METHODS.items() if "edl" in str(get_type_hints(method).get("loss"))
+    ]
+    cells = experiment("ablation").cells("paper", Sources(out=tmp_path, data=cifar_folder), 1)
+    rows = {cell.row for cell in cells}
+    assert {f"{name} with L_edl" for name in takers if name != "dpc"} == {
+        row for row in rows if row.endswith(" with L_edl")
+    }
+    assert rows >= set(takers) - {"dpc"}
+
+
+def test_lambda_u_has_images_enough_to_choose_on(tmp_path, cifar_npz):
+    cells = experiment("lambda_u").cells("small", Sources(out=tmp_path, data=cifar_npz), 1)
+    many = [cell for cell in cells if cell.column == "20000 images sym. 50%"]
+    assert [cell.row for cell in many] == ["0", "25", "50", "150", "auto"]
+    assert all(method_of(cell).epochs == 12 for cell in many)
 
 
 @pytest.mark.parametrize("name", ["synthetic", "cifarn", "ablation", "beta", "gamma"])

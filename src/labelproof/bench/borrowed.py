@@ -12,6 +12,7 @@ from labelproof.bench.tables import Table
 from labelproof.methods import METHODS
 from labelproof.recipes import is_ours
 
+SETTINGS = "settings"  # stem of the file that lists them
 KINDS = {"sym.": "symmetric", "asym.": "asymmetric"}
 
 
@@ -36,23 +37,27 @@ def borrowed(results: Results) -> list[str]:
 
 
 def settings_files(results: Results, folder: Path) -> list[Path]:
-    """A table of every place's recipe, network and source, where cells have recipes."""
-    rows = []
-    for cell in {(r.cell.row, r.cell.column): r.cell for r in results.records}.values():
-        words = dict(pairwise(cell.command))
-        if "--recipe" in words:
-            name, recipe = words["--method"], words["--recipe"]
-            ours = ", our reading of it" if is_ours(name, recipe) else ""
-            source = f"{METHODS[name].paper}{ours}"
-            rows.append((cell.row, cell.column, recipe, words.get("--net", "auto"), source))
+    """A table of every place's recipe, changes, network and source, where cells have recipes."""
+    cells = {(r.cell.row, r.cell.column): r.cell for r in results.records}.values()
+    rows = tuple(_settings(cell) for cell in cells if "--recipe" in cell.command)
     table = Table(
         title="Settings of every cell",
-        header=("method", "data", "recipe", "network", "source"),
-        rows=tuple(rows),
+        header=("row", "data", "recipe", "changes", "network", "source"),
+        rows=rows,
         notes=("The page of each method says where its paper and its released code differ.",),
-        words=5,
+        words=6,
     )
-    return table.write(folder, "settings") if rows else []
+    return table.write(folder, SETTINGS) if rows else []
+
+
+def _settings(cell: Cell) -> tuple[str, ...]:
+    words = dict(pairwise(cell.command))
+    name, recipe = words["--method"], words["--recipe"]
+    changes = [word for option, word in pairwise(cell.command) if option == "--set"]
+    changes += [f"epochs={words['--epochs']}"] if "--epochs" in words else []
+    ours = ", our reading of it" if is_ours(name, recipe) else ""
+    source = f"{METHODS[name].paper}{ours}"
+    return (cell.row, cell.column, recipe, ", ".join(changes), words.get("--net", "auto"), source)
 
 
 def _note(text: str, places: dict[str, list[str]]) -> list[str]:

@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from labelproof.bench.borrowed import SETTINGS, settings_files
 from labelproof.bench.cell import SCALES, Cell, Experiment, Scale, Sources, without_folders
 from labelproof.bench.display import Display, place
 from labelproof.bench.experiments.registry import NAMES, experiment
@@ -149,7 +150,8 @@ def _run(
         return 130
     results = _results(cells, runs, errors, scale)
     write_results(folder / "results.jsonl", results.records)
-    _say(found.finish(results, folder), [r for r in picked if r.name in errors], errors, runs)
+    files = found.finish(results, folder) + settings_files(results, folder)
+    _say(files, [r for r in picked if r.name in errors], errors, runs)
     return 1 if errors else 0
 
 
@@ -174,7 +176,7 @@ def _say(files: list[Path], failed: list[Cell], errors: dict[str, str], runs: Pa
     """The tables, where everything is, and what failed."""
     console = Console(soft_wrap=True, highlight=False, markup=False)
     for path in files:
-        if path.suffix == ".md":
+        if path.suffix == ".md" and path.stem != SETTINGS:
             typer.echo(path.read_text(encoding="utf-8"))
     for path in files:
         console.print(f"written: {path}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from labelproof.bench import published
-from labelproof.bench.borrowed import settings_files
 from labelproof.bench.cell import Cell, Experiment, Scale, Sources
 from labelproof.bench.results import AUROC_OWN, BEST, ECE, LAST, LAST10, Results
 from labelproof.bench.scales import Setting, of_vectors, published_form, synthetic_settings
@@ -24,11 +23,10 @@ PARTS: dict[str, dict[str, object]] = {
     "without large margin": {"criterion": "loss"},
     "without two heads": {"two_heads": "false"},
 }
-PLUGGED: dict[str, tuple[str, dict[str, object]]] = {
-    "dividemix": ("dividemix", {}),
-    "dividemix with L_edl": ("dividemix", {"loss": "edl"}),
-    "sop_plus": ("sop_plus", {}),
-    "sop_plus with L_edl": ("sop_plus", {"loss": "edl"}),
+PLUGGED: dict[Scale, tuple[str, ...]] = {  # methods that take L_edl
+    "paper": ("ce", "mixup", "coteaching", "dividemix", "sop", "sop_plus"),
+    "small": ("ce", "mixup", "coteaching", "dividemix", "sop", "sop_plus"),
+    "tiny": ("dividemix", "sop_plus"),
 }
 
 
@@ -41,14 +39,22 @@ def cells(scale: Scale, sources: Sources, seeds: int) -> list[Cell]:
     costly = scale == "small" and not of_vectors(scale, sources)
     for number, setting in enumerate(synthetic_settings(scale, sources, COLUMNS[scale])):
         rows = {row: ("dpc", changes) for row, changes in PARTS.items()}
-        rows |= PLUGGED if number == 0 or not costly else {}
+        rows |= _plugged(scale) if number == 0 or not costly else {}
         for row, (method, changes) in rows.items():
-            spare = costly and (number > 0 or row in PLUGGED)
+            spare = costly and (number > 0 or row not in PARTS)
             found += [
                 _cell(setting, row, method, changes, seed, scale, sources)
                 for seed in range(1 if spare else seeds)
             ]
     return found
+
+
+def _plugged(scale: Scale) -> dict[str, tuple[str, dict[str, object]]]:
+    """Every method with its own loss and with L_edl."""
+    rows: dict[str, tuple[str, dict[str, object]]] = {}
+    for method in PLUGGED[scale]:
+        rows |= {method: (method, {}), f"{method} with L_edl": (method, {"loss": "edl"})}
+    return rows
 
 
 def _cell(
@@ -77,7 +83,7 @@ def finish(results: Results, folder: Path) -> list[Path]:
     )
     files += grid(results, ECE, title=title).write(folder, "table-ece")
     files += grid(results, AUROC_OWN, title=title).write(folder, "table-auroc")
-    return files + settings_files(results, folder)
+    return files
 
 
 EXPERIMENT = Experiment(

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from labelproof.bench.cell import Cell, Experiment, Scale, Sources
 from labelproof.bench.choose import chosen
-from labelproof.bench.prepare import LABEL_SETS, has_vectors, small_vectors, tiny_vectors
+from labelproof.bench.prepare import (
+    LABEL_SETS,
+    has_vectors,
+    small_images,
+    small_vectors,
+    tiny_vectors,
+)
 from labelproof.bench.results import LAST, SECONDS, Results, mean_spread
 from labelproof.bench.scales import Setting, human_settings, own_form, synthetic_settings
 from labelproof.bench.tables import Table, closing, grid
+from labelproof.choose import FEWEST
 from labelproof.errors import BadInput
 
 FIXED = ("0", "25", "50", "150")
@@ -18,6 +26,7 @@ TINY_EPOCHS = 4
 LABELS = ("clean", "rand1", "worst")
 HARD = ("cifar10-symmetric-0.8", "cifar10-asymmetric-0.4")  # on vectors
 IMAGES = ("cifar10-symmetric-0.5", "cifar10-asymmetric-0.4")
+MANY, MANY_EPOCHS = FEWEST["images"], 12  # images from which on `auto` makes trials
 
 
 def cells(scale: Scale, sources: Sources, seeds: int) -> list[Cell]:
@@ -43,6 +52,8 @@ def cells(scale: Scale, sources: Sources, seeds: int) -> list[Cell]:
 
 
 def _command(setting: Setting, value: str, scale: Scale, sources: Sources) -> tuple[str, ...]:
+    if setting.column.startswith(f"{MANY} "):
+        sources = replace(sources, epochs=sources.epochs or MANY_EPOCHS)
     if setting.net != "mlp":
         return own_form(setting, "dpc", scale, sources, {"lambda_u": value})
     data, *rest = setting.words
@@ -62,7 +73,15 @@ def _images(scale: Scale, sources: Sources) -> list[Setting]:
             "lambda_u takes --labels on vectors; on images it has `worst`, with --human-labels."
         )
     found = synthetic_settings(scale, sources, IMAGES)
+    found.append(_many(found[0], sources))
     return found + (human_settings(scale, sources, ("worst",)) if sources.human_labels else [])
+
+
+def _many(setting: Setting, sources: Sources) -> Setting:
+    """The same noise on so many images that `auto` has to choose."""
+    data = small_images(replace(sources, human_labels=None), MANY)
+    _, noise = setting.column.split(" ", 1)
+    return replace(setting, column=f"{MANY} images {noise}", words=(str(data), *setting.words[1:]))
 
 
 def _vectors(scale: Scale, sources: Sources) -> list[Setting]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from labelproof.bench import published
-from labelproof.bench.borrowed import borrowed, settings_files
+from labelproof.bench.borrowed import borrowed
 from labelproof.bench.cell import Cell, Experiment, Scale, Sources
 from labelproof.bench.choose import chosen
 from labelproof.bench.results import BEST, LAST, LAST10, Results
@@ -55,8 +55,7 @@ def finish(results: Results, folder: Path) -> list[Path]:
     title = "Label noise put in on purpose"
     main = grid(results, last, title=title, published=known, notes=notes)
     best = grid(results, BEST, title=f"{title}, chosen on the test set")
-    files = [*main.write(folder), *best.write(folder, "table-best")]
-    return files + settings_files(results, folder)
+    return [*main.write(folder), *best.write(folder, "table-best")]
 
 
 EXPERIMENT = Experiment(
