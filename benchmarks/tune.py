@@ -2,8 +2,9 @@
 
     python benchmarks/tune.py cifar10n_features.npz
 
-Each method is tried with its present defaults and five changes of them, on 20,000 examples with the
-labels of one annotator who is in no table (`rand2`). A trial is judged by the accuracy on that
+Each method is tried with its present defaults and five changes of them (DPC, which began with the
+paper's values, with both of its rounds of six), on 20,000 examples with the labels of one annotator
+who is in no table (`rand2`). A trial is judged by the accuracy on that
 annotator's labels of 10,000 other training examples: no true label and no test example is used.
 """
 
@@ -25,6 +26,8 @@ from labelproof.sources import SourceOptions, load
 from labelproof.task import Resident
 
 TRAIN, JUDGE = 20_000, 10_000
+PAPER: dict[str, Any] = {"lr": 0.02, "alpha": 4.0, "batch": 64}  # of DPC for CIFAR-10
+BEST = PAPER | {"lr": 0.1, "alpha": 1.0}  # of its first round
 TRIALS: dict[str, list[dict[str, Any]]] = {
     "ce": [{}, {"lr": 0.05}, {"lr": 0.01}, {"weight_decay": 0.01}, {"epochs": 15}, {"epochs": 7}],
     "mixup": [
@@ -133,7 +136,20 @@ TRIALS: dict[str, list[dict[str, Any]]] = {
         {"threshold": 0.3},
     ],
     "pes": [{}, {"lr": 0.2}, {"early": 5}, {"alpha": 1.0}, {"renew_lr": 0.01}, {"lambda_u": 5.0}],
-    "dpc": [{}, {"lr": 0.05}, {"lr": 0.2}, {"alpha": 4.0}, {"warmup": 1}, {"batch": 64}],
+    "dpc": [  # both rounds
+        PAPER,
+        PAPER | {"lr": 0.1},
+        PAPER | {"alpha": 1.0},
+        PAPER | {"batch": 128},
+        PAPER | {"lr": 0.1, "alpha": 1.0},
+        PAPER | {"lr": 0.1, "batch": 128},
+        BEST,
+        BEST | {"batch": 128},
+        BEST | {"lr": 0.2},
+        BEST | {"alpha": 0.5},
+        BEST | {"epochs": 7},
+        BEST | {"weight_decay": 0.001},
+    ],
 }
 
 
