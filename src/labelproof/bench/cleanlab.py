@@ -132,6 +132,7 @@ def summary(
         "ece_calibrated": None,
         "error_auroc_own": None if wrong is None else metrics.error_auroc(wrong, -quality),
         "error_auroc": None if wrong is None else metrics.error_auroc(wrong, -quality),
+        "error_ap_own": None if wrong is None else metrics.error_ap(wrong, -quality),
         "error_ap": None if wrong is None else metrics.error_ap(wrong, -quality),
         "suspects": int(flagged.sum()),
         "suspect_detection": None if wrong is None else metrics.detection(wrong, flagged),

@@ -95,6 +95,7 @@ ECE = Metric(title="ECE", read=number("ece"))
 ECE_CALIBRATED = Metric(title="ECE, calibrated", read=number("ece_calibrated"))
 AUROC = Metric(title="AUROC", read=number("error_auroc"))
 AUROC_OWN = Metric(title="AUROC, own", read=number("error_auroc_own"))
+AP_OWN = Metric(title="AP, own", read=number("error_ap_own"))
 AP = Metric(title="AP", read=number("error_ap"))
 STATED = Metric(title="precision, stated", read=number("suspect_precision_estimate"), digits=3)
 MEASURED = Metric(

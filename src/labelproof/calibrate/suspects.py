@@ -53,15 +53,21 @@ def found(
         "calibration": calibration.how,
         "calibration_seconds": round(calibration.seconds, 3),
         "suspect_precision_estimate": (1 - told).mean().item() if len(told) else None,
-        "error_auroc_own": own_auroc(raw, audit.truth),  # by the method's own clean probabilities
+        **found_alone(raw, audit.truth),
         "noise_rate_estimate": calibration.noise_rate,
         "transition_error": transition_error(calibration.transition, audit.truth, raw.task.y),
     }
 
 
-def own_auroc(raw: Result, truth: Tensor | None) -> float | None:
-    """How well the method finds wrong labels before calibration joins in."""
-    return None if truth is None else metrics.error_auroc(truth != raw.task.y, -raw.clean)
+def found_alone(raw: Result, truth: Tensor | None) -> dict[str, float | None]:
+    """How well the method finds wrong labels by itself, before calibration joins in."""
+    if truth is None:
+        return {"error_auroc_own": None, "error_ap_own": None}
+    wrong = truth != raw.task.y
+    return {
+        "error_auroc_own": metrics.error_auroc(wrong, -raw.clean),
+        "error_ap_own": metrics.error_ap(wrong, -raw.clean),
+    }
 
 
 def transition_error(estimate: Tensor, truth: Tensor | None, given: Tensor) -> float | None:

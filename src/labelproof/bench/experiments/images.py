@@ -6,14 +6,25 @@ from pathlib import Path
 
 from labelproof.bench.cell import Cell, Experiment, Scale, Sources
 from labelproof.bench.choose import chosen
-from labelproof.bench.results import AP, AUROC, BEST, ECE, ECE_CALIBRATED, LAST, SECONDS, Results
+from labelproof.bench.results import (
+    AP,
+    AP_OWN,
+    AUROC,
+    AUROC_OWN,
+    BEST,
+    ECE,
+    ECE_CALIBRATED,
+    LAST,
+    SECONDS,
+    Results,
+)
 from labelproof.bench.scales import human_settings, own_form, synthetic_settings
 from labelproof.bench.tables import listing
 from labelproof.errors import BadInput
 from labelproof.methods import METHODS
 
 TINY_ROWS = ("ce", "dpc")
-METRICS = (LAST, BEST, ECE, ECE_CALIBRATED, AUROC, AP, SECONDS)
+METRICS = (LAST, BEST, ECE, ECE_CALIBRATED, AUROC_OWN, AP_OWN, AUROC, AP, SECONDS)
 
 
 def cells(scale: Scale, sources: Sources, seeds: int) -> list[Cell]:

@@ -9,6 +9,7 @@ from labelproof.bench.choose import chosen
 from labelproof.bench.prepare import LABEL_SETS, tiny_vectors, vectors_file
 from labelproof.bench.results import (
     AP,
+    AP_OWN,
     AUROC,
     AUROC_OWN,
     BEST,
@@ -27,9 +28,17 @@ from labelproof.methods import METHODS
 
 LABELS = ("clean", "aggre", "rand1", "worst")
 CLEANLAB = "cleanlab"
+FORMS: dict[str, tuple[str, str]] = {  # other forms of methods that the tables know by one name
+    "gce_truncated": ("gce", "truncate=true"),
+    "bootstrap_soft": ("bootstrap", "target=soft"),
+    "cores_star": ("cores", "consistency=10"),
+}
 TINY_METHODS = ("ce", "dpc", CLEANLAB)
 TINY_LABELS = ("clean", "worst")
-ALL = (LAST, BEST, ECE, ECE_CALIBRATED, AUROC_OWN, AUROC, AP, STATED, MEASURED, SECONDS)
+ALL = (
+    *(LAST, BEST, ECE, ECE_CALIBRATED, AUROC_OWN, AP_OWN, AUROC, AP),
+    *(STATED, MEASURED, SECONDS),
+)
 BY_FOLDS = (ECE_CALIBRATED, STATED, MEASURED)  # read where calibration trained on halves
 FOLDS = ("--calibrate", "folds")
 BY_HALVES = ("ce", "dpc")
@@ -38,7 +47,7 @@ BY_HALVES = ("ce", "dpc")
 def cells(scale: Scale, sources: Sources, seeds: int) -> list[Cell]:
     """A cell for every label set, method and seed."""
     tiny = scale == "tiny"
-    known = (*METHODS, CLEANLAB)
+    known = (*METHODS, *FORMS, CLEANLAB)
     methods = chosen("method", sources.methods, known, TINY_METHODS if tiny else known)
     labels = chosen("label set", sources.labels, LABEL_SETS, TINY_LABELS if tiny else LABELS)
     path = tiny_vectors(sources) if tiny else vectors_file(sources, labels)
@@ -59,7 +68,9 @@ def cell(path: Path, method: str, key: str, seed: int, epochs: int | None) -> Ce
         command = (str(path), *labels, *short)
         return Cell(row=method, column=key, seed=seed, command=command, label=CLEANLAB)
     how = FOLDS if method in BY_HALVES else ("--calibrate", "quick")
-    command = (str(path), "--method", method, *labels, *short, *how)
+    name, *form = FORMS.get(method, (method,))
+    changes = tuple(word for change in form for word in ("--set", change))
+    command = (str(path), "--method", name, *labels, *short, *changes, *how)
     return Cell(row=method, column=key, seed=seed, command=command)
 
 
