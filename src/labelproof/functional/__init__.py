@@ -11,6 +11,7 @@ from labelproof.functional.losses import (
     neg_entropy,
     prior_penalty,
     soft_cross_entropy,
+    soft_edl_loss,
 )
 from labelproof.functional.mix import Mixed, mix, mixing_weight, mixup, sharpen
 from labelproof.functional.robust import (
@@ -75,6 +76,7 @@ __all__ = [
     "sigmoid_ramp",
     "small_loss",
     "soft_cross_entropy",
+    "soft_edl_loss",
     "step_decay",
     "true_given",
     "two_gaussians",

@@ -19,6 +19,7 @@ from labelproof.functional.dirichlet import (
     at_best_double,
     at_least_single,
     flat_divergence,
+    flat_divergences,
     log_alpha,
     log_gamma_constant,
 )
@@ -86,6 +87,27 @@ def edl_loss(logits: Tensor, labels: Tensor, gamma: float, beta: float) -> Tenso
     if beta == 0:
         return nll
     return nll + beta / logits.shape[-1] * edl_kl(logits, labels, gamma)
+
+
+def soft_edl_loss(logits: Tensor, targets: Tensor, gamma: float, beta: float) -> Tensor:
+    """The evidential loss expected of labels drawn from target distributions, Σ_c t_c L_edl(c).
+
+    For a one-hot target it is `edl_loss`, and it costs as much for any other.
+
+    Args:
+        logits: (B, C).
+        targets: (B, C), each row a distribution.
+        gamma: the constant γ > 0, or 0.
+        beta: weight of KL / C, which is not computed when it is 0.
+
+    Returns:
+        (B,).
+    """
+    losses = -calibrated_log_softmax(logits, gamma)
+    if beta != 0:
+        z = at_best_double(logits) - log_gamma_constant(gamma)
+        losses = losses + beta / logits.shape[-1] * flat_divergences(z).to(losses.dtype)
+    return (targets * losses).sum(-1)
 
 
 def neg_entropy(probs: Tensor) -> Tensor:

@@ -175,10 +175,7 @@ class DivideMix:
         """Cross-entropy or L_edl of soft targets: the expectation over labels drawn, (B,)."""
         if self.loss == "ce":
             return fn.soft_cross_entropy(logits, targets)
-        rows, classes = targets.shape
-        labels = torch.arange(classes, device=logits.device).repeat(rows)
-        each = self.given_loss(logits.repeat_interleave(classes, 0), labels)
-        return (targets * each.view(rows, classes)).sum(1)
+        return fn.soft_edl_loss(logits, targets, self.gamma(logits), self.beta)
 
     # ---- warm-up ----
 
