@@ -7,7 +7,14 @@ import pytest
 from labelproof.errors import BadInput
 from labelproof.methods import METHODS
 from labelproof.nets import NETS
-from labelproof.recipes import chosen_method, chosen_net, own_data, published, published_names
+from labelproof.recipes import (
+    chosen_method,
+    chosen_net,
+    nearest_recipe,
+    own_data,
+    published,
+    published_names,
+)
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -63,6 +70,72 @@ def test_a_warm_up_takes_at_most_half_of_fewer_epochs():
     assert chosen_method("dpc", "images", {"epochs": "6", "warmup": "1"}).warmup == 1
 
 
-def test_an_unknown_recipe_names_the_nearest():
-    with pytest.raises(BadInput, match=r"did you mean 'cifar10-symmetric-0\.5'"):
-        published("dpc", "cifar10-symetric-0.5")
+def refusal(method: str, recipe: str) -> str:
+    with pytest.raises(BadInput) as info:
+        published(method, recipe)
+    return str(info.value)
+
+
+@pytest.mark.parametrize(
+    ("method", "recipe", "meant"),
+    [
+        ("dpc", "cifar10-symetric-0.5", "cifar10-symmetric-0.5"),
+        ("dpc", "webvison", "webvision"),
+        ("gce", "cifar10-truncate", "cifar10-truncated"),
+    ],
+)
+def test_a_misspelt_recipe_gets_the_name_that_was_meant(method, recipe, meant):
+    says = refusal(method, recipe)
+    assert f"did you mean {meant!r}? known: " in says
+    assert "published" not in says
+
+
+@pytest.mark.parametrize(
+    ("method", "recipe", "similar"),
+    [
+        ("dividemix", "cifar10n-worst", "cifar10-asymmetric-0.4"),
+        ("dividemix", "cifar100-symmetric-0.6", "cifar100-symmetric-0.5"),
+        ("pes", "cifar10-symmetric-0.5", "cifar10-default"),
+        ("elr_plus", "cifar100n", "cifar100-asymmetric-0.4"),
+        ("cores", "cifar100-instance-0.4", "cifar10-instance-0.4"),
+        ("dpc", "cifar10-symmetric-0.4-star", "cifar10-symmetric-0.5-star"),
+        ("edl", "mnist-symmetric-0.5", "mnist"),
+    ],
+)
+def test_an_experiment_without_settings_gets_the_most_similar(method, recipe, similar):
+    says = refusal(method, recipe)
+    assert f"no recipe {recipe!r}, since no settings are published for it" in says
+    assert f"the most similar is {similar!r}, and" in says
+    assert "did you mean" not in says
+    assert similar == nearest_recipe(method, recipe)
+
+
+def test_a_similar_recipe_of_ours_is_not_called_published():
+    assert "'cifar10-symmetric-0.5' (ours: " in refusal("coteaching", "cifar10-symmetric-0.4")
+
+
+@pytest.mark.parametrize(
+    ("method", "recipe"),
+    [
+        ("pes", "cifar10-symetric-0.5"),  # means cifar10-symmetric-0.5, which pes has not
+        ("ce", "cifar10-truncated"),  # of gce
+        ("dpc", "cifar10"),  # of edl
+        ("elr", "cifar10-symmetric-nan"),
+        ("elr", "cifar10n-noisy100"),
+    ],
+)
+def test_no_hint_to_another_experiment(method, recipe):
+    known = ", ".join(published_names(method))
+    assert refusal(method, recipe) == f"{method} has no recipe {recipe!r}; known: {known}."
+
+
+@pytest.mark.parametrize(
+    ("method", "recipe", "name"),
+    [
+        ("dpc", "cifar10-symmetric-0.50", "cifar10-symmetric-0.5"),
+        ("elr", "cifar10-symmetric-0.5-star", "cifar10-symmetric-0.5"),
+        ("coteaching", "cifar100n-star", "cifar100n"),
+    ],
+)
+def test_the_same_experiment_by_another_name(method, recipe, name):
+    assert refusal(method, recipe) == f"{method} has no recipe {recipe!r}; use {name!r}."

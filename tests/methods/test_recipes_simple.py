@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from labelproof.bench.scales import nearest_recipe
-from labelproof.recipes import check_names, chosen_net, published, published_names
+from labelproof.recipes import (
+    check_names,
+    chosen_net,
+    nearest_recipe,
+    published,
+    published_names,
+)
 from tiny import blobs
 
 TRAINER = ("epochs", "batch", "lr", "momentum", "weight_decay")
@@ -43,7 +48,10 @@ VALUES = [
     ("gce", "cifar10-truncated", "q", 0.7),
     ("gce", "cifar10-truncated", "k", 0.5),
     ("gce", "cifar10-truncated", "truncate", True),
+    ("gce", "cifar10-truncated", "hold_out", 0.1),
+    ("gce", "cifar100-truncated", "hold_out", 0.1),
     ("gce", "cifar10-symmetric-0.5", "truncate", False),
+    ("gce", "cifar10-symmetric-0.5", "hold_out", 0.0),
     ("gce", "cifar10n-worst", "truncate", False),
     ("coteaching", "cifar10-symmetric-exclusive-0.5", "noise_rate", 0.5),
     ("coteaching", "cifar10-symmetric-0.5", "noise_rate", 0.45),

@@ -20,7 +20,7 @@ from labelproof.bench.prepare import (
     tiny_images,
 )
 from labelproof.errors import BadInput
-from labelproof.recipes import published, published_names
+from labelproof.recipes import HUMAN_RATES, nearest_recipe, published
 from labelproof.sources.published.cifar import CIFAR10, CIFAR100
 from labelproof.sources.published.humans import FOLDERS, SETS
 from labelproof.sources.published.locate import locate
@@ -36,7 +36,6 @@ CLASSES = {"cifar10": 10, "cifar100": 100}
 QUICK = ("--calibrate", "quick")
 MLP = "mlp"
 WEIGHTS = ("lambda_u", "confidence_penalty", "consistency")  # the paper's, on vectors too
-DEFAULT = "default"  # in names of settings that released code has for noise of any kind
 VECTORS_RAMP = 4  # epochs until λ_u is reached
 
 
@@ -116,10 +115,6 @@ def data_words(scale: Scale, sources: Sources, data: str) -> tuple[str, ...] | N
 def human_settings(scale: Scale, sources: Sources, names: Sequence[str]) -> list[Setting]:
     """Columns with labels that people gave: aggre, rand1, ..., worst, noisy100."""
     return [_human(scale, sources, name) for name in names]
-
-
-HUMAN_RATES = {"aggre": 0.0903, "rand1": 0.1723, "rand2": 0.1812, "rand3": 0.1764}
-HUMAN_RATES |= {"worst": 0.4021, "noisy100": 0.4020, "": 0.4020}  # cifar100n has one set
 
 
 def _human(scale: Scale, sources: Sources, name: str) -> Setting:
@@ -217,6 +212,11 @@ def own_form(
     return (*_first(setting, method), *_length(method, scale, sources), *sets, *QUICK)
 
 
+def cleanlab_form(setting: Setting, scale: Scale, sources: Sources) -> tuple[str, ...]:
+    """Arguments of a run of cleanlab with the settings of cross-entropy for a user's own images."""
+    return (*setting.words, "--net", setting.net, *_length("ce", scale, sources))
+
+
 def _first(setting: Setting, method: str) -> tuple[str, ...]:
     data, *rest = setting.words
     return (data, "--method", method, *rest, "--net", setting.net)
@@ -237,28 +237,3 @@ def _sets(
 
 def _words(values: Mapping[str, object]) -> tuple[str, ...]:
     return tuple(w for name, value in values.items() for w in ("--set", f"{name}={value}"))
-
-
-def nearest_recipe(method: str, wanted: str) -> str:
-    """The published setting of this name, or the one that is most like it.
-
-    Same data counts most, then the same kind of noise or a default for any, then the nearest rate.
-    """
-    names = [n for n in published_names(method) if not n.endswith("-star")]
-    return wanted if wanted in names else max(names, key=lambda name: _likeness(name, wanted))
-
-
-def _likeness(name: str, wanted: str) -> tuple[int, int, float]:
-    (data, kind, rate), (data_2, kind_2, rate_2) = _parts(name), _parts(wanted)
-    classes = data.removesuffix("n") == data_2.removesuffix("n")
-    noise = 2 * (kind == kind_2) + (kind == DEFAULT)
-    return (2 * (data == data_2) + classes, noise, -abs(rate - rate_2))
-
-
-def _parts(name: str) -> tuple[str, str, float]:
-    data, _, rest = name.partition("-")
-    kind, _, rate = rest.rpartition("-")
-    try:
-        return data, kind, float(rate)
-    except ValueError:
-        return data, rest, HUMAN_RATES.get(rest, 0.0)

@@ -1,0 +1,63 @@
+"""`labelproof methods` tells published recipes from ours, and `fit` refuses unknown ones."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from labelproof.cli import main
+from labelproof.methods import METHODS
+from labelproof.recipes import is_ours, published_names
+
+
+@pytest.fixture
+def labelproof(monkeypatch, capsys, tmp_path):
+    """Runs a command in an empty folder; gives exit code, what was printed, what was complained."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["labelproof", *words])
+        code = 0
+        try:
+            main()
+        except SystemExit as stop:
+            code = stop.code if isinstance(stop.code, int) else 0
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+def test_json_marks_the_recipes_that_are_ours(labelproof):
+    code, out, _ = labelproof("methods", "--json")
+    assert code == 0
+    rows = {row["name"]: row for row in json.loads(out)}
+    for name in METHODS:
+        assert rows[name]["recipes"] == published_names(name)
+        ours = rows[name]["recipes_ours"]
+        assert ours == [r for r in rows[name]["recipes"] if is_ours(name, r)]
+    assert rows["edl"]["recipes_ours"] == ["cifar10", "cifar100"]
+    assert rows["bootstrap"]["recipes_ours"] == rows["bootstrap"]["recipes"]
+    assert "cifar10-pair-0.45" not in rows["coteaching"]["recipes_ours"]
+    assert rows["dpc"]["recipes_ours"] == []
+
+
+def test_the_listing_for_people_says_whose_recipes_are_ours(labelproof):
+    code, out, _ = labelproof("methods")
+    assert code == 0
+    words = " ".join(out.split())
+    assert "where the authors gave no values: coteaching 18 of 27, bootstrap 14 of 14" in words
+    assert "edl 2 of 3." in words
+    _, text, _ = labelproof("methods", "--help")
+    assert "recipes_ours" in text
+
+
+def test_a_recipe_that_is_not_published_is_refused_in_one_sentence(labelproof, tmp_path):
+    words = ("fit", "digits", "--method", "dividemix", "--recipe", "cifar10n-worst")
+    code, _, err = labelproof(*words)
+    assert code == 2
+    assert err.count("\n") == 1
+    assert "no settings are published for it; the most similar is 'cifar10-asymmetric-0.4'" in err
+    assert list(tmp_path.iterdir()) == []
