@@ -8,6 +8,7 @@ from typing import get_type_hints
 import pytest
 from bench_cells import finished
 
+from labelproof.bench import cleanlab
 from labelproof.bench.cell import Sources
 from labelproof.bench.estimate import finish_time, parsed
 from labelproof.bench.experiments.registry import NAMES, experiment
@@ -75,6 +76,27 @@ def test_the_ablation_plugs_l_edl_into_every_method_that_takes_it(tmp_path, cifa
         row for row in rows if row.endswith(" with L_edl")
     }
     assert rows >= set(takers) - {"dpc"}
+
+
+def test_cleanlab_is_a_row_of_the_images_too(monkeypatch, tmp_path, cifar_npz):
+    cells = experiment("images").cells("small", Sources(out=tmp_path, data=cifar_npz), 1)
+    (cell,) = [cell for cell in cells if cell.row == "cleanlab"]
+    assert cell.label == "cleanlab"
+    monkeypatch.setattr("sys.argv", ["child", "cleanlab", *cell.command, "--out", "run"])
+    args = cleanlab.arguments()
+    assert (args.noise, args.net, args.epochs) == ("symmetric:0.5", "cnn", 24)
+
+
+def test_other_forms_of_methods_are_rows_of_the_vectors(tmp_path, vectors_npz):
+    sources = Sources(out=tmp_path, data=vectors_npz, labels=("worst",))
+    forms = {
+        c.row: method_of(c, "vectors")
+        for c in experiment("vectors").cells("small", sources, 1)
+        if c.label == "fit"
+    }
+    assert (forms["gce_truncated"].truncate, forms["gce"].truncate) == (True, False)
+    assert (forms["bootstrap_soft"].target, forms["bootstrap"].target) == ("soft", "hard")
+    assert (forms["cores_star"].consistency, forms["cores"].consistency) == (10, 0)
 
 
 def test_lambda_u_has_images_enough_to_choose_on(tmp_path, cifar_npz):

@@ -54,6 +54,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--label-key", default="y")
     parser.add_argument("--truth-key")
     parser.add_argument("--noise")
+    parser.add_argument("--no-flip", action="store_true")
     parser.add_argument("--net", default="auto")
     parser.add_argument("--epochs", type=int)
     parser.add_argument("--seed", type=int, default=0)
@@ -64,6 +65,7 @@ def arguments() -> argparse.Namespace:
 def run(args: argparse.Namespace) -> None:
     """Folds, issues, and a last network on what is left."""
     examples = load(args.data, SourceOptions(label_key=args.label_key, truth_key=args.truth_key))
+    examples = replace(examples, mirrored=examples.mirrored and not args.no_flip)
     changes = {} if args.epochs is None else {"epochs": str(args.epochs)}
     method = chosen_method("ce", examples.kind, changes, size=len(examples))
     prepared = prepare(examples, noise=args.noise, seed=args.seed)

@@ -18,11 +18,19 @@ from labelproof.bench.results import (
     SECONDS,
     Results,
 )
-from labelproof.bench.scales import human_settings, own_form, synthetic_settings
+from labelproof.bench.scales import (
+    Setting,
+    cleanlab_form,
+    human_settings,
+    own_form,
+    synthetic_settings,
+)
 from labelproof.bench.tables import listing
 from labelproof.errors import BadInput
 from labelproof.methods import METHODS
 
+CLEANLAB = "cleanlab"
+ALL = (*METHODS, CLEANLAB)
 TINY_ROWS = ("ce", "dpc")
 METRICS = (LAST, BEST, ECE, ECE_CALIBRATED, AUROC_OWN, AP_OWN, AUROC, AP, SECONDS)
 
@@ -31,22 +39,25 @@ def cells(scale: Scale, sources: Sources, seeds: int) -> list[Cell]:
     """A cell for every noise, method and seed."""
     if scale == "paper":
         raise BadInput("images is an experiment of our own; run it with --scale small or tiny.")
-    usual = TINY_ROWS if scale == "tiny" else tuple(METHODS)
+    usual = TINY_ROWS if scale == "tiny" else ALL
     settings = synthetic_settings(scale, sources, ("cifar10-symmetric-0.5",))
     given = ("worst",) if sources.human_labels or scale == "tiny" else ()
     labels = chosen("label set", sources.labels, ("aggre", "rand1", "worst"), given)
     settings += human_settings(scale, sources, labels)
     return [
-        Cell(
-            row=method,
-            column=setting.column,
-            seed=seed,
-            command=own_form(setting, method, scale, sources),
-        )
+        _cell(setting, method, seed, scale, sources)
         for setting in settings
-        for method in chosen("method", sources.methods, tuple(METHODS), usual)
+        for method in chosen("method", sources.methods, ALL, usual)
         for seed in range(seeds)
     ]
+
+
+def _cell(setting: Setting, method: str, seed: int, scale: Scale, sources: Sources) -> Cell:
+    if method == CLEANLAB:
+        command = cleanlab_form(setting, scale, sources)
+        return Cell(row=method, column=setting.column, seed=seed, command=command, label=CLEANLAB)
+    command = own_form(setting, method, scale, sources)
+    return Cell(row=method, column=setting.column, seed=seed, command=command)
 
 
 def finish(results: Results, folder: Path) -> list[Path]:
