@@ -117,8 +117,8 @@ Epochs = Annotated[int | None, typer.Option(help="Passes over the data.", rich_h
 Recipe = Annotated[
     str | None,
     typer.Option(
-        help="Start from published settings, such as cifar10-symmetric-0.5; all are listed by "
-        "`labelproof methods --json`.",
+        help="Start from published settings, such as cifar10-symmetric-0.5; all, and which of them "
+        "are ours, are listed by `labelproof methods --json`.",
         rich_help_panel=TRAINING,
     ),
 ]
