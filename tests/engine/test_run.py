@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from cases import CASES
+from labelproof import metrics
 from labelproof.engine.learner import SGD, Learner
 from labelproof.engine.run import derive_seed, forward_all, pick_device, precision_for
 from labelproof.errors import RunFailed
@@ -217,8 +219,20 @@ def test_history_has_what_the_audit_knows_and_nothing_it_does_not():
     problem = blobs(size=30)
     known = {"epoch", "phase", "loss", "elapsed"}
     assert set(problem.train(CASES["ce"], audit=None).history[0]) == known
-    full = problem.train(CASES["ce"]).history[0]
+    full = problem.train(CASES["ce"]).history[-1]
     assert set(full) == known | {"test_accuracy", "test_ece", "error_auroc"}
+
+
+def test_labels_without_scores_are_not_said_to_be_ranked(tmp_path):
+    problem = blobs(size=30)
+    result = problem.train(CASES["ce"], folder=tmp_path)  # scores the labels after the last epoch
+    lines = [json.loads(text) for text in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert ["error_auroc" in line for line in lines] == [False] * 5 + [True]
+    wrong = problem.audit.truth != problem.task.y
+    assert lines[-1]["error_auroc"] == metrics.error_auroc(wrong, -result.clean)
+    warm_up, *split = problem.train(replace(CASES["dividemix"], epochs=4, warmup=1)).history
+    assert "error_auroc" not in warm_up
+    assert all("error_auroc" in line for line in split)  # DivideMix scores them every epoch
 
 
 def test_a_result_predicts_new_inputs():
