@@ -19,6 +19,7 @@ M = TypeVar("M")
 STEPS = 120  # optimiser steps a network should get at the least
 BATCHES = 8  # of a pass over the data, at the least, down to batches of SMALLEST
 SMALLEST = 8
+KEPT = 2  # a phase that takes the trusted labels alone may have but every second example
 # Steps of a warm-up on images, at the least, up to a third of the run: who selects must know some.
 # Vectors are learnt within a few steps, and by heart soon after.
 WARM_STEPS = 160
@@ -38,8 +39,16 @@ def suited(method: M, size: int, kind: Kind) -> M:
     if getattr(record, "warmup", 0):
         needed = min(math.ceil(WARM_STEPS / per_epoch), epochs // 3) if kind == "images" else 0
         changes["warmup"] = max(factor * record.warmup, needed)
+    if hasattr(record, "labelled"):
+        changes |= _suited_parts(record.labelled, record.others, size)
     suited_record: M = replace(record, **changes)
     return suited_record
+
+
+def _suited_parts(labelled: int, others: int, size: int) -> dict[str, int]:
+    """Batches of the kept examples and of the rest, which shrink in proportion."""
+    fewer = min(labelled, max(SMALLEST, size // (KEPT * BATCHES)))
+    return {"labelled": fewer, "others": max(1, others * fewer // labelled)}
 
 
 def shortened(method: M, epochs: int) -> M:

@@ -53,3 +53,15 @@ def test_a_warm_up_gets_its_steps() -> None:
     pictures = settings_of(suited(own_data("dpc", "images"), 400, "images"))
     assert (pictures["batch"], pictures["epochs"], pictures["warmup"]) == (50, 60, 20)
     assert suited(own_data("dpc", "images"), 10_000, "images") == own_data("dpc", "images")
+
+
+def test_batches_of_a_later_phase_shrink_with_the_first() -> None:
+    whole = own_data("cores", "images")
+    assert suited(whole, 5120, "images") == whole
+    few = settings_of(suited(whole, 1437, "images"))
+    assert (few["labelled"], few["others"]) == (89, 44)  # ten steps with 60 % of the labels kept
+    assert {**few, "labelled": 320, "others": 160} == settings_of(whole)
+    least = settings_of(suited(whole, 20, "images"))
+    assert (least["labelled"], least["others"]) == (8, 4)
+    own = settings_of(chosen_method("cores", "images", {"labelled": "100"}, size=1437))
+    assert (own["labelled"], own["others"]) == (100, 44)
