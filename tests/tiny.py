@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from string import ascii_lowercase
 from typing import Any
 
 import torch
@@ -21,7 +22,7 @@ from labelproof.task import Audit, Inputs, Resident, Task
 from labelproof.views import ImageViews, VectorViews
 
 CPU = torch.device("cpu")
-WIDTH = 6  # of a vector
+WIDTH = 6  # of a vector, at the least
 
 
 class TinyCNN(nn.Module):
@@ -70,20 +71,21 @@ class Problem:
 
 
 def blobs(size: int = 240, classes: int = 3, noise: float = 0.4, seed: int = 0) -> Problem:
-    """Gaussian blobs around the axes of R⁶, four standard deviations out."""
+    """Gaussian blobs around the axes of R⁶, or more where there are more classes, 4 σ out."""
     rng = torch.Generator().manual_seed(seed)
+    width = max(WIDTH, classes)
     truth, test_y = balanced(size, classes), balanced(150, classes)
-    x, test_x = _around_axes(truth, rng), _around_axes(test_y, rng)
-    views = VectorViews(mean=torch.zeros(WIDTH), std=torch.ones(WIDTH))
+    x, test_x = _around_axes(truth, width, rng), _around_axes(test_y, width, rng)
+    views = VectorViews(mean=torch.zeros(width), std=torch.ones(width))
     task = Task(
         x=Resident(x),
         y=flipped(truth, noise, classes, rng),
-        classes=tuple("abcdef"[:classes]),
+        classes=tuple(ascii_lowercase[c % 26] + str(c // 26 or "") for c in range(classes)),
         views=views,
         kind="vectors",
     )
     audit = Audit(truth=truth, test_x=Resident(test_x), test_y=test_y)
-    return Problem(task, audit, lambda: MLP(WIDTH, hidden=32))
+    return Problem(task, audit, lambda: MLP(width, hidden=32))
 
 
 def patterns(size: int = 240, noise: float = 0.4, seed: int = 0) -> Problem:
@@ -116,9 +118,9 @@ def flipped(truth: Tensor, share: float, classes: int, rng: torch.Generator) -> 
     return y
 
 
-def _around_axes(y: Tensor, rng: torch.Generator) -> Tensor:
-    centres = 4 * torch.eye(WIDTH)[y]
-    return centres + torch.randn(len(y), WIDTH, generator=rng)
+def _around_axes(y: Tensor, width: int, rng: torch.Generator) -> Tensor:
+    centres = 4 * torch.eye(width)[y]
+    return centres + torch.randn(len(y), width, generator=rng)
 
 
 def _pictures(y: Tensor, rng: torch.Generator) -> Tensor:

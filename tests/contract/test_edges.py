@@ -9,6 +9,7 @@ import torch
 from test_learning import assert_answers
 
 from labelproof.errors import BadInput, RunFailed
+from labelproof.sizing import shortened
 from labelproof.task import Audit, Resident
 from tiny import Problem, blobs, patterns
 
@@ -69,6 +70,11 @@ def four_images() -> Problem:
 )
 def test_answers(method, make):
     assert_answers(make().train(method, audit=Audit()))
+
+
+def test_answers_for_many_classes(method):
+    problem = blobs(size=200, classes=40, noise=0.2)
+    assert_answers(problem.train(shortened(method, 3), audit=Audit()))
 
 
 @pytest.mark.parametrize("make", [random_labels, same_inputs, four, four_images])
