@@ -97,13 +97,12 @@ def test_every_divergence_is_that_without_its_class():
         torch.testing.assert_close(ours_slope, slope, rtol=1e-11, atol=1e-11)
 
 
-@pytest.mark.parametrize("classes", [2, 5, 20])
+@pytest.mark.parametrize("classes", [2, 5, 17])
 def test_gradients_in_double(classes):
     logits = random(3, classes, scale=3.0).requires_grad_()
     targets = random(3, classes, seed=1).softmax(1).requires_grad_()
-    assert torch.autograd.gradcheck(
-        lambda o, t: fn.soft_edl_loss(o, t, 2.5, 0.5), (logits, targets)
-    )
+    loss = partial(fn.soft_edl_loss, gamma=2.5, beta=0.5)
+    assert torch.autograd.gradcheck(loss, (logits, targets))
     assert torch.autograd.gradgradcheck(flat_divergences, (logits,))
 
 
