@@ -35,6 +35,7 @@ AUTO = "auto"
 CANDIDATES = (0.0, 25.0, 50.0, 150.0)  # the paper's
 # examples below which a part of them decides nothing; networks on images learn slowly
 FEWEST: Mapping[Kind, int] = {"vectors": 2000, "images": 20_000}
+PER_CLASS = 25  # examples of each class that a trial has to train on
 USUAL: Mapping[Kind, float] = {"vectors": 0.0, "images": 25.0}
 ERRORS = 2.0  # standard errors that a weight may be behind the best
 SHARE = 4  # a trial is trained on one in so many examples,
@@ -152,13 +153,17 @@ def without_trials(task: Task, method: Method) -> Choice | None:
     """The choice where there is none: nothing to weight, or too little data to try on."""
     if getattr(method, "rows", "all") == "labelled":
         return Choice(value=0.0, why="lambda_u is 0, as rows='labelled' leaves it no rows.")
-    if task.size < FEWEST[task.kind]:
-        value = USUAL[task.kind]
+    value, needed = USUAL[task.kind], max(FEWEST[task.kind], SHARE * PER_CLASS * task.num_classes)
+    usual = f"lambda_u is {value:g}, the usual value for {task.kind}: "
+    if task.num_classes * PER_CLASS > MOST:
+        why = f"trials of {MOST} examples have too few of each of {task.num_classes} classes."
+        return Choice(value=value, why=usual + why)
+    if task.size < needed:
         why = (
-            f"lambda_u is {value:g}, the usual value for {task.kind}: trials to choose it need "
-            f"{FEWEST[task.kind]} examples, and there are {task.size}."
+            f"trials to choose it need {needed} examples for {task.num_classes} classes, and there "
+            f"are {task.size}."
         )
-        return Choice(value=value, why=why)
+        return Choice(value=value, why=usual + why)
     return None
 
 

@@ -202,12 +202,28 @@ def test_where_nothing_can_be_tried_it_says_so() -> None:
     few = without_trials(task_with(0.2, size=999), Known(quality=()))
     assert few is not None
     assert few.value == 0
-    assert "need 2000 examples, and there are 999" in few.why
+    assert "need 2000 examples for" in few.why
+    assert "and there are 999" in few.why
     images = replace(task_with(0.2, size=999), kind="images")
     pictures = without_trials(images, Known(quality=()))
     assert pictures is not None
     assert pictures.value == 25
     assert without_trials(task_with(0.2, size=2000), Known(quality=())) is None
+
+
+@pytest.mark.parametrize(
+    ("size", "classes", "why"),
+    [
+        (3999, 40, "need 4000 examples for 40 classes, and there are 3999"),
+        (4000, 40, None),
+        (50_000, 201, "trials of 5000 examples have too few of each of 201 classes"),
+    ],
+)
+def test_a_trial_needs_some_of_every_class(size: int, classes: int, why: str | None) -> None:
+    task = replace(task_with(0.2, size=size), classes=tuple(map(str, range(classes))))
+    choice = without_trials(task, Known(quality=()))
+    assert (choice is None) == (why is None)
+    assert why is None or (choice is not None and why in choice.why)
 
 
 def test_data_read_from_disk_and_confirmed_labels_change_nothing_by_themselves() -> None:

@@ -29,6 +29,7 @@ TRIAL = 3  # epochs of a trial of AUTO
 def small_trials(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choose, "FEWEST", {"vectors": 200, "images": 200})
     monkeypatch.setattr(choose, "LEAST", 80)
+    monkeypatch.setattr(choose, "PER_CLASS", 1)
 
 
 def examples() -> Examples:
@@ -50,6 +51,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(choose, "FEWEST", {"vectors": 200, "images": 200})
         patch.setattr(choose, "LEAST", 80)
+        patch.setattr(choose, "PER_CLASS", 1)
         return run, fitted(run)
 
 

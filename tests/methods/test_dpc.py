@@ -171,6 +171,18 @@ def test_a_network_too_unsure_for_a_mirror_splits_by_two_gaussians(shift, mirror
     assert (clean > 0.5).float().mean().item() == pytest.approx(0.55, abs=0.02)
 
 
+def test_a_mirrored_split_that_keeps_less_than_half_is_not_used():
+    state, run = started(SMALL, blobs(size=2000))
+    rng = torch.Generator().manual_seed(0)
+    right, wrong = torch.randn(1100, generator=rng) + 0.5, 0.6 * torch.randn(900, generator=rng)
+    margins = torch.cat([right, wrong - 2.5])
+    assert 0.2 < (fn.mirrored_gaussians(margins) > 0.5).float().mean() < 0.3
+    set_margins(run, margins)
+    clean = replace(SMALL, selector="mirror").clean_probability(state.learners[0], run)
+    torch.testing.assert_close(clean, fn.two_gaussians(margins))
+    assert (clean > 0.5).float().mean().item() == pytest.approx(0.53, abs=0.02)
+
+
 @pytest.mark.parametrize("selector", ["gmm", "normalised", "auto"])
 def test_equal_margins_keep_every_label(problem, selector):
     state, run = started(SMALL, problem)
