@@ -29,7 +29,7 @@ def borrowed(results: Results) -> list[str]:
             found.setdefault(f"{record.cell.row} ({recipe})", []).append(record.cell.column)
         elif is_ours(words["--method"], recipe):
             ours.setdefault(record.cell.row, []).append(record.cell.column)
-    none = "No settings are published for these cells; "
+    none = "No published settings are known to us for these cells; "
     return [
         *_note(f"{none}the most similar were used", found),
         *_note(f"{none}the authors' trainer was used, told the noise where it asks for it", ours),

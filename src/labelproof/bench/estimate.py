@@ -24,6 +24,7 @@ from labelproof.build import prepare
 from labelproof.choose import settled_for_now, undecided
 from labelproof.cli.options import source_options
 from labelproof.engine.run import pick_device
+from labelproof.errors import BadInput
 from labelproof.estimate import estimate
 from labelproof.fit import make_trunk
 from labelproof.recipes import chosen_method
@@ -76,9 +77,17 @@ def guess_all(cells: Sequence[Cell], runs: Path) -> dict[str, Guess]:
             continue
         key = (cell.label, *cell.command)
         if key not in by_command:
-            by_command[key] = from_others(siblings, runs) or reader.measure(cell)
+            by_command[key] = from_others(siblings, runs) or _measured(reader, cell)
         known[cell.name] = by_command[key]
     return known
+
+
+def _measured(reader: Reader, cell: Cell) -> Guess:
+    """What a few batches say; a cell that will be refused is no reason to show no others."""
+    try:
+        return reader.measure(cell)
+    except BadInput as error:
+        return Guess(seconds=0.0, how=f"will fail: {error}")
 
 
 def from_others(siblings: Sequence[Cell], runs: Path) -> Guess | None:

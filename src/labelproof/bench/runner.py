@@ -146,6 +146,8 @@ def what_went_wrong(job: Running, cells: Path) -> str:
     code = job.process.returncode
     if code == 0 and is_done(job.cell, cells):
         return ""
+    if code is not None and code < 0:
+        return f"signal {-code} ended it; it may have run out of memory"
     lines = job.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
     return lines[-1].removeprefix("labelproof: ") if lines else f"it ended with code {code}"
 

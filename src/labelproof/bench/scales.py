@@ -106,7 +106,8 @@ def data_words(scale: Scale, sources: Sources, data: str) -> tuple[str, ...] | N
     try:
         locate(sources.data, (cifar.python, cifar.binary))
     except BadInput:
-        if not any((sources.data / c.python.folder).is_dir() for c in (CIFAR10, CIFAR100)):
+        kinds = [kind for c in (CIFAR10, CIFAR100) for kind in (c.python, c.binary)]
+        if not any((sources.data / kind.folder).is_dir() for kind in kinds):
             raise
         return None
     return (data, "--data-dir", str(sources.data.resolve()))

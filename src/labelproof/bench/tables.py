@@ -14,6 +14,8 @@ NONE = ""
 VECTORS = "vectors "  # how columns on vectors begin
 OTHER_DATA = "Published are CIFAR images and ResNets, ours are vectors: compare differences."
 TEX = {"&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#", "±": r"$\pm$", "β": r"$\beta$"}
+TEX |= {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "$": r"\$", "{": r"\{", "}": r"\}"}
+TEX |= {"<": r"$<$", ">": r"$>$"}
 TEX |= {"γ": r"$\gamma$", "λ": r"$\lambda$", "†": r"$\dagger$", "≥": r"$\ge$"}
 
 
@@ -37,7 +39,13 @@ class Table:
     def latex(self) -> str:
         """A LaTeX table in booktabs' manner."""
         columns = "l" * self.words + "r" * (len(self.header) - self.words)
-        lines = [r"\begin{table}", r"\centering", rf"\begin{{tabular}}{{{columns}}}", r"\toprule"]
+        lines = [
+            r"% needs \usepackage{booktabs}",
+            r"\begin{table}",
+            r"\centering",
+            rf"\begin{{tabular}}{{{columns}}}",
+            r"\toprule",
+        ]
         lines += [_tex_row(self.header), r"\midrule", *map(_tex_row, self.rows), r"\bottomrule"]
         caption = escaped(" ".join((f"{self.title}.", *self.notes)))
         lines += [r"\end{tabular}", rf"\caption{{{caption}}}", r"\end{table}"]
@@ -147,7 +155,7 @@ def _places(results: Results) -> list[tuple[str, str]]:
 def escaped(text: str) -> str:
     """Text for LaTeX."""
     plain = text.replace("`", "").replace("\\", "/")
-    return "".join(TEX.get(letter, letter) for letter in plain)
+    return "".join(TEX.get(letter, letter) for letter in plain).replace("--", "-{}-")
 
 
 def _row(cells: Sequence[str]) -> str:

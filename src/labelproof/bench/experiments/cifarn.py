@@ -54,7 +54,7 @@ def finish(results: Results, folder: Path) -> list[Path]:
     """Accuracy after the last epoch, and at the best one."""
     known = published.numbers(published.HUMAN_ROWS, published.HUMAN_COLUMNS)
     notes = (published.HUMAN_NOTE, *borrowed(results)) if results.scale != "tiny" else ()
-    title = "Labels that people gave"
+    title = "Labels that people gave" if results.scale != "tiny" else "Digits, labels redrawn"
     main = grid(results, LAST, title=title, published=known, notes=notes)
     best = grid(results, BEST, title=title, published=known, notes=notes)
     return [*main.write(folder), *best.write(folder, "table-best")]

@@ -88,7 +88,7 @@ def finish(results: Results, folder: Path) -> list[Path]:
         for row in results.rows
     ]
     table = Table(
-        title="WebVision: accuracy after the last epoch (%)",
+        title=f"{sets[0]}: accuracy after the last epoch (%)",
         header=("", *columns, *(f"published: {column}" for column in beside)),
         rows=tuple(rows),
         notes=((published.WEB_NOTE,) if beside else ()) + tuple(closing(results)),
