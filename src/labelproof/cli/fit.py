@@ -125,7 +125,7 @@ def in_words(folder: Path) -> str:
         f"estimated share of wrong labels {summary['noise_rate_estimate']:.1%}.",
     ]
     settled = (record.get("chosen") or {}).values()
-    lines += [choice["why"] for choice in settled]
+    lines += [choice["why"] for choice in settled if choice["trials"]]
     lines += _measured(summary)
     lines.append(f"The report, for a browser: {folder / 'report.html'}")
     lines.append(f"Every label, the most suspicious first: {folder / 'labels.csv'}")
