@@ -4,33 +4,12 @@ from __future__ import annotations
 
 import csv
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from labelproof.cli import main
-
 COLUMNS = "index,id,given,suggested,p_clean,p_suggested,margin,suspect"
-
-
-@pytest.fixture
-def labelproof(monkeypatch, capsys, tmp_path):
-    """Runs a command in an empty folder; gives exit code, what was printed, what was complained."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*words: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["labelproof", *map(str, words)])
-        code = 0
-        try:
-            main()
-        except SystemExit as stop:
-            code = stop.code if isinstance(stop.code, int) else 0
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return run
 
 
 @pytest.fixture

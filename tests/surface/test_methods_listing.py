@@ -3,31 +3,9 @@
 from __future__ import annotations
 
 import json
-import sys
 
-import pytest
-
-from labelproof.cli import main
 from labelproof.methods import METHODS
 from labelproof.recipes import is_ours, published_names
-
-
-@pytest.fixture
-def labelproof(monkeypatch, capsys, tmp_path):
-    """Runs a command in an empty folder; gives exit code, what was printed, what was complained."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*words: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["labelproof", *words])
-        code = 0
-        try:
-            main()
-        except SystemExit as stop:
-            code = stop.code if isinstance(stop.code, int) else 0
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return run
 
 
 def test_json_marks_the_recipes_that_are_ours(labelproof):

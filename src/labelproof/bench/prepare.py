@@ -123,7 +123,7 @@ def _redrawn(labels: npt.NDArray[np.int64], share: float) -> npt.NDArray[np.int6
 
 @lru_cache(maxsize=4)
 def small_images(sources: Sources, size: int | None = None) -> Path:
-    """5,000 CIFAR-10 images at 16 x 16 pixels, 4,000 to test with, and their human labels."""
+    """CIFAR-10 images (5,000 unless told) at 16 x 16 pixels, 4,000 to test with, human labels."""
     images = cifar10_arrays(sources)
     rng = np.random.default_rng(SEED)
     rows = np.sort(rng.permutation(len(images["x"]))[: size or SMALL])
