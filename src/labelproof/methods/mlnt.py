@@ -1,0 +1,265 @@
+"""MLNT: learning to learn from noisy labelled data (Li, Wong, Zhao and Kankanhalli, CVPR 2019).
+
+For every batch, M synthetic label sets are made in which a share ρ of the examples takes the label
+of a neighbour. One imagined gradient step on each leads to M moved networks, and the student is
+trained so that all of them still agree with its teacher, a slowly following copy, while it learns
+the given labels. Neighbours are those in the features of a mentor trained on the given labels
+before. `loss="edl"` puts L_edl of DPC and its calibrated probabilities in their places.
+Departures: docs/methods/mlnt.md.
+
+Shapes: B batch, C classes, F features, N training examples, k neighbours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal
+
+import torch
+from torch import Tensor
+from torch.func import functional_call
+
+from labelproof import functional as fn
+from labelproof.engine.batches import Batch
+from labelproof.engine.learner import SGD, Learner
+from labelproof.engine.method import Logs, Phase
+from labelproof.engine.run import Run
+from labelproof.errors import BadInput
+from labelproof.nets.heads import MultiHead, linear
+from labelproof.settings import Count, Epochs, Natural, NonNegative, Positive, Share, check
+
+HUMANS = ("aggre", "rand1", "rand2", "rand3", "worst")
+CIFAR_N: dict[str, Any] = {"net": "resnet34", "ours": True}  # the DPC paper has its numbers alone
+PUBLISHED: dict[str, dict[str, Any]] = {
+    "cifar10-default": {},  # the paper has one setting for noise of any kind
+    **{f"cifar10n-{labels}": CIFAR_N for labels in HUMANS},
+    "cifar100n": CIFAR_N,
+}
+VECTORS: dict[str, Any] = {
+    "epochs": 15,
+    "mentor_epochs": 5,
+    "lr": 0.05,
+    "weight_decay": 5e-4,
+    "synthetic": 5,
+    "ramp": 3.0,
+}
+IMAGES: dict[str, Any] = {
+    "epochs": 60,
+    "mentor_epochs": 20,
+    "lr": 0.05,
+    "weight_decay": 5e-4,
+    "synthetic": 5,
+    "ramp": 10.0,
+}
+
+
+@dataclass
+class State:
+    """What changes during training."""
+
+    student: Learner
+    mentor: Learner  # trained on the given labels alone, before the student
+    teacher: MultiHead  # slowly following copy of the student; until there is one, of the mentor
+    features: Tensor  # (N, F) of the mentor; none before it is trained
+    clean: Tensor  # (N,) probability of the given label by the teacher
+
+
+@dataclass(frozen=True, kw_only=True)
+class MLNT:
+    """Hyper-parameters; defaults are the paper's for CIFAR-10, one round."""
+
+    title: ClassVar[str] = "Meta-learning noise tolerance"
+    paper: ClassVar[str] = "Li, Wong, Zhao and Kankanhalli, CVPR 2019"
+    year: ClassVar[int] = 2019
+    cost: ClassVar[str] = "(4 + 9 M) N, first order (4 + 5 M) N; of the mentor 3 N"
+
+    epochs: Count = 240  # of mentor and student together
+    mentor_epochs: Annotated[Natural, Epochs()] = 120
+    batch: Count = 128
+    lr: Positive = 0.2
+    momentum: Share = 0.9
+    weight_decay: NonNegative = 1e-4
+    decay_at: Share = 2 / 3  # lr x 0.1 from this share on, of the epochs of mentor and student each
+    synthetic: Count = 10  # M, label sets made of every batch
+    rho: Share = 0.5  # ρ, share of a batch that takes the label of a neighbour
+    neighbours: Count = 10  # k, of an example among those of its batch
+    meta_lr: NonNegative = 0.2  # α, length of the imagined step
+    order: Literal["second", "first"] = "second"  # derivatives; "first" takes the step as given
+    meta_weight: NonNegative = 1.0  # η, of the meta loss
+    consistency: Literal["element", "example"] = "element"  # KL is a mean over B C | over B
+    ramp: Annotated[NonNegative, Epochs()] = 20.0  # epochs of the student until η is reached
+    decay: Share = 0.99  # γ, of the teacher during the ramp
+    late_decay: Share = 0.999  # γ, after it
+    loss: Literal["ce", "edl"] = "ce"  # "edl" is L_edl of DPC
+    gamma_c: NonNegative = 10.0  # γ C of L_edl
+    beta: NonNegative = 0.5  # β of L_edl
+
+    def __post_init__(self) -> None:
+        check(self)
+        if self.mentor_epochs >= self.epochs:
+            raise BadInput(
+                "MLNT: mentor_epochs must be smaller than epochs, which counts those of the "
+                f"mentor too, not {self.mentor_epochs} of {self.epochs}."
+            )
+
+    def plan(self) -> tuple[Phase, ...]:
+        """A mentor, then the student."""
+        rest = self.epochs - self.mentor_epochs
+        return (
+            Phase("mentor", self.mentor_epochs, self.fit_mentor),
+            Phase("meta", rest, self.meta, enter=self.begin, leave=self.score),
+        )
+
+    def setup(self, run: Run) -> State:
+        """Student and mentor with linear heads; the teacher starts as a copy of the mentor."""
+        sgd = SGD(lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
+        student, mentor = run.learner(sgd, label=linear), run.learner(sgd, label=linear)
+        teacher = deepcopy(mentor.net).requires_grad_(False)
+        none = torch.zeros(run.task.size, 0, device=run.device)
+        return State(student, mentor, teacher, none, torch.ones(run.task.size))
+
+    # ---- the mentor ----
+
+    def fit_mentor(self, state: State, run: Run) -> Logs:
+        """One epoch of the mentor on the given labels."""
+        net = state.mentor.net.train()
+        state.mentor.set_lr(self.learning_rate(run.epoch, self.mentor_epochs))
+        for batch in run.batches(self.batch):
+            run.step(state.mentor, self.supervised(net(batch.views[0]), batch.y).mean())
+        state.teacher.load_state_dict(net.state_dict())  # predicts until there is a student
+        return {}
+
+    def begin(self, state: State, run: Run) -> None:
+        """Features of the trained mentor, and a teacher equal to the student."""
+        state.features = run.features(state.mentor.net)
+        state.teacher.load_state_dict(state.student.net.state_dict())
+
+    # ---- student and teacher ----
+
+    def meta(self, state: State, run: Run) -> Logs:
+        """One epoch of the student: a step on the given labels and the meta loss together."""
+        student, teacher = state.student, state.teacher.train()
+        net, past = student.net.train(), run.epoch - self.mentor_epochs
+        student.set_lr(self.learning_rate(past, self.epochs - self.mentor_epochs))
+        batches = run.batches(self.batch)
+        total = torch.zeros((), device=run.device)
+        for i, batch in enumerate(batches):
+            elapsed = past + i / len(batches)
+            follow(teacher, net, self.decay if elapsed < self.ramp else self.late_decay)
+            with torch.no_grad():
+                target = self.probability(teacher(batch.views[0]))
+            logits = net(batch.views[0])
+            meta = self.meta_loss(state, batch, logits, target, run)
+            weight = self.meta_weight * fn.sigmoid_ramp(elapsed, self.ramp)
+            run.step(student, self.supervised(logits, batch.y).mean(), weight * meta)
+            total += meta.detach()
+        return {"meta": (total / len(batches)).item()}
+
+    def meta_loss(
+        self, state: State, batch: Batch, logits: Tensor, target: Tensor, run: Run
+    ) -> Tensor:
+        """1/M Σ_m J_m, a scalar; one imagined step at a time, so that memory holds one of them."""
+        if not self.meta_weight:
+            return logits.new_zeros(())
+        net = state.student.net
+        weights = {name: w for name, w in net.named_parameters() if w.requires_grad}
+        near = nearest(state.features[batch.index], self.neighbours)
+        value, slopes = logits.new_zeros(()), [torch.zeros_like(w) for w in weights.values()]
+        for _ in range(self.synthetic):
+            labels = neighbour_labels(batch.y, near, self.rho, run.rng)
+            moved = self.imagined_step(weights, self.supervised(logits, labels).mean())
+            distance = self.distance(forward(net, moved, batch.views[0]), target).mean()
+            value += distance.detach() / self.synthetic
+            for slope, more in zip(slopes, derivatives(distance, [*weights.values()]), strict=True):
+                slope += more / self.synthetic
+        return with_slopes(value, [*weights.values()], slopes)
+
+    def imagined_step(self, weights: Mapping[str, Tensor], loss: Tensor) -> dict[str, Tensor]:
+        """θ_m = θ - α ∂loss/∂θ, which follows θ through the derivative too if second order."""
+        second = self.order == "second"
+        steps = derivatives(loss, [*weights.values()], again=second)
+        moved = zip(weights.items(), steps, strict=True)
+        return {name: weight - self.meta_lr * step for (name, weight), step in moved}
+
+    def distance(self, logits: Tensor, target: Tensor) -> Tensor:
+        """J: KL of the moved network's prediction from the teacher's, (B,); "element": over C."""
+        log_probs = fn.calibrated_log_softmax(logits, self.gamma(logits))
+        kl = fn.neg_entropy(target) - (target * log_probs).sum(1)
+        return kl / logits.shape[1] if self.consistency == "element" else kl
+
+    # ---- losses and answers ----
+
+    def learning_rate(self, epoch: int, epochs: int) -> float:
+        """At an epoch of the mentor or of the student, of so many."""
+        return fn.step_decay(self.lr, epoch, (round(self.decay_at * epochs),))
+
+    def supervised(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Cross-entropy, or L_edl = L_nll + β L_kl, (B,)."""
+        beta = self.beta if self.loss == "edl" else 0.0
+        return fn.edl_loss(logits, labels, self.gamma(logits), beta)
+
+    def probability(self, logits: Tensor) -> Tensor:
+        """Softmax, calibrated when trained with L_edl, (B, C)."""
+        return fn.calibrated_softmax(logits, self.gamma(logits))
+
+    def gamma(self, logits: Tensor) -> float:
+        """γ from γ C; 0 is the plain softmax."""
+        return self.gamma_c / logits.shape[1] if self.loss == "edl" else 0.0
+
+    def score(self, state: State, run: Run) -> None:
+        """Clean probability: what the teacher gives the given label, (N,)."""
+        probs = self.probability(run.predict(state.teacher))
+        state.clean = probs.gather(1, run.y[:, None]).squeeze(1)
+
+    def predict(self, state: State, x: Tensor) -> Tensor:
+        """Class probabilities by the teacher, (B, C)."""
+        return self.probability(state.teacher(x))
+
+
+def nearest(features: Tensor, count: int) -> Tensor:
+    """Each row's nearest other rows, (B, k) with k = min(count, B - 1)."""
+    distances = torch.cdist(features, features).fill_diagonal_(torch.inf)
+    return distances.topk(min(count, len(features) - 1), largest=False).indices
+
+
+def neighbour_labels(labels: Tensor, near: Tensor, share: float, rng: torch.Generator) -> Tensor:
+    """Labels (B,) of which this share, drawn anew, is each replaced by that of a neighbour."""
+    count = int(share * len(labels)) if near.shape[1] else 0
+    rows = torch.randperm(len(labels), generator=rng)[:count].to(labels.device)
+    column = torch.randint(max(1, near.shape[1]), (count,), generator=rng).to(labels.device)
+    out = labels.clone()
+    out[rows] = labels[near[rows, column]]
+    return out
+
+
+def forward(net: MultiHead, weights: Mapping[str, Tensor], x: Tensor) -> Tensor:
+    """Logits (B, C) of the network with other weights; its running statistics stay as they are."""
+    buffers = {name: buffer.clone() for name, buffer in net.named_buffers()}
+    logits: Tensor = functional_call(net, {**weights, **buffers}, (x,))
+    return logits
+
+
+def derivatives(loss: Tensor, weights: Sequence[Tensor], again: bool = False) -> tuple[Tensor, ...]:
+    """∂loss/∂weights, zeros where there is none; differentiable once more with `again`."""
+    return torch.autograd.grad(
+        loss,
+        weights,
+        retain_graph=True,  # all imagined steps start from one forward pass
+        create_graph=again,
+        materialize_grads=True,
+    )
+
+
+def with_slopes(value: Tensor, weights: Sequence[Tensor], slopes: Sequence[Tensor]) -> Tensor:
+    """A scalar with this value and these derivatives by the weights."""
+    line = torch.stack([(w * s).sum() for w, s in zip(weights, slopes, strict=True)]).sum()
+    return value + line - line.detach()
+
+
+@torch.no_grad()
+def follow(teacher: MultiHead, net: MultiHead, decay: float) -> None:
+    """teacher <- decay teacher + (1 - decay) net, for weights alone."""
+    for mean, now in zip(teacher.parameters(), net.parameters(), strict=True):
+        mean.lerp_(now, 1 - decay)
