@@ -147,15 +147,23 @@ class MLNT:
         total = torch.zeros((), device=run.device)
         for i, batch in enumerate(batches):
             elapsed = past + i / len(batches)
-            follow(teacher, net, self.decay if elapsed < self.ramp else self.late_decay)
+            follow(teacher, net, self.teacher_decay(elapsed))
             with torch.no_grad():
                 target = self.probability(teacher(batch.views[0]))
             logits = net(batch.views[0])
             meta = self.meta_loss(state, batch, logits, target, run)
-            weight = self.meta_weight * fn.sigmoid_ramp(elapsed, self.ramp)
-            run.step(student, self.supervised(logits, batch.y).mean(), weight * meta)
+            supervised = self.supervised(logits, batch.y).mean()
+            run.step(student, supervised, self.ramped_weight(elapsed) * meta)
             total += meta.detach()
         return {"meta": (total / len(batches)).item()}
+
+    def ramped_weight(self, elapsed: float) -> float:
+        """η exp(-5 (1 - t)²), t the share of the ramp after so many epochs of the student."""
+        return self.meta_weight * fn.sigmoid_ramp(elapsed, self.ramp)
+
+    def teacher_decay(self, elapsed: float) -> float:
+        """How much of the teacher stays at a step: less while student and teacher learn fast."""
+        return self.decay if elapsed < self.ramp else self.late_decay
 
     def meta_loss(
         self, state: State, batch: Batch, logits: Tensor, target: Tensor, run: Run
