@@ -19,6 +19,7 @@ from labelproof import functional as fn
 from labelproof.engine.learner import Learner
 from labelproof.engine.method import Method
 from labelproof.link import TINY, Scores
+from labelproof.nets.heads import MultiHead
 
 
 def is_dirichlet(method: Method) -> bool:
@@ -28,14 +29,20 @@ def is_dirichlet(method: Method) -> bool:
 
 def log_evidence(method: Any, state: Any, x: Tensor) -> Tensor:
     """ln(α - 1) of a Dirichlet method at the mean logits of its networks, (B, C)."""
-    several: Sequence[Learner] | None = getattr(state, "learners", None)
-    learners = several if several is not None else (state.learner,)
-    logits = torch.stack([learner.net(x) for learner in learners]).mean(0)
+    logits = torch.stack([net(x) for net in _predicting(state)]).mean(0)
     if hasattr(method, "log_evidence"):
         evidence: Tensor = method.log_evidence(logits)
         return evidence
     gamma: float = method.gamma(logits)
     return logits - math.log(gamma) if gamma > 0 else logits
+
+
+def _predicting(state: Any) -> list[MultiHead]:
+    """The networks that predict: a teacher where there is one, or else all that learn."""
+    if hasattr(state, "teacher"):
+        return [state.teacher]
+    several: Sequence[Learner] | None = getattr(state, "learners", None)
+    return [learner.net for learner in (several if several is not None else (state.learner,))]
 
 
 @torch.no_grad()
