@@ -17,6 +17,7 @@ from labelproof.methods.elr_plus import ELRPlus
 from labelproof.methods.forward import Forward
 from labelproof.methods.gce import GCE
 from labelproof.methods.mixup import Mixup
+from labelproof.methods.mlnt import MLNT
 from labelproof.methods.pes import PES
 from labelproof.methods.sop import SOP
 from labelproof.methods.sop_plus import SOPPlus
@@ -52,9 +53,19 @@ CASES: dict[str, Method] = {
     "forward": Forward(epochs=8, batch=16, lr=0.05),
     "backward": Backward(epochs=8, batch=16, lr=0.02),
     "edl": EDL(epochs=6, batch=16, lr=0.05, scale=1.0, divergence=0.1),
+    "mlnt": MLNT(
+        epochs=7,
+        mentor_epochs=2,
+        batch=32,
+        lr=0.05,
+        synthetic=2,
+        ramp=2.0,
+        decay=0.8,
+        late_decay=0.9,
+    ),
 }
 
-EVIDENTIAL = ("ce", "mixup", "coteaching", "dividemix", "sop", "sop_plus")
+EVIDENTIAL = ("ce", "mixup", "coteaching", "dividemix", "sop", "sop_plus", "mlnt")
 WITH_EDL: dict[str, Method] = {
     f"{name} with L_edl": replace(CASES[name], loss="edl") for name in EVIDENTIAL
 }

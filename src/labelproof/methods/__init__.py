@@ -15,6 +15,7 @@ from labelproof.methods.elr_plus import ELRPlus
 from labelproof.methods.forward import Forward
 from labelproof.methods.gce import GCE
 from labelproof.methods.mixup import Mixup
+from labelproof.methods.mlnt import MLNT
 from labelproof.methods.pes import PES
 from labelproof.methods.sop import SOP
 from labelproof.methods.sop_plus import SOPPlus
@@ -37,4 +38,5 @@ METHODS: dict[str, type[Method]] = {
     "forward": Forward,
     "backward": Backward,
     "edl": EDL,
+    "mlnt": MLNT,
 }
