@@ -145,6 +145,28 @@ TRIALS: dict[str, tuple[Round, Round]] = {
             ],
         ),
     ),
+    "mlnt": (
+        (
+            {},
+            [
+                {"meta_lr": 0.05},
+                {"meta_lr": 1.0},
+                {"consistency": "example"},
+                {"lr": 0.1},
+                {"late_decay": 0.99},
+            ],
+        ),
+        (
+            {"consistency": "example"},
+            [
+                {"meta_lr": 0.05},
+                {"meta_weight": 3.0},
+                {"rho": 0.25},
+                {"weight_decay": 0.002},
+                {"mentor_epochs": 3},
+            ],
+        ),
+    ),
     "elr": (
         ({"lam": 3.0}, [{"lam": 1.0}, {"lam": 7.0}, {"beta": 0.9}, {"lr": 0.05}, {"epochs": 10}]),
         (

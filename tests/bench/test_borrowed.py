@@ -34,6 +34,9 @@ def note(name: str, data: Path, methods: tuple[str, ...]) -> list[str]:
         ("elr", "cifar10n-worst", "cifar10-asymmetric-0.4"),
         ("elr_plus", "cifar100n", "cifar100-asymmetric-0.4"),
         ("dividemix", "cifar10n-aggre", "cifar10-symmetric-0.2"),
+        ("mlnt", "cifar10-asymmetric-0.4", "cifar10-default"),
+        ("mlnt", "cifar100-symmetric-0.5", "cifar100n"),
+        ("mlnt", "cifar10n-worst", "cifar10n-worst"),
     ],
 )
 def test_the_most_similar_settings(method, wanted, taken):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import get_type_hints
 
@@ -163,6 +164,14 @@ def test_synthetic_has_every_cell_of_the_table(tmp_path, cifar_folder):
     assert method_of(star).consistency == 3
     assert method_of(star).lambda_u == 150
     assert "asymmetric-cifar100:0.4" in star.command
+
+
+def test_human_labels_have_the_rows_of_the_appendix(tmp_path, cifar_folder):
+    sources = Sources(out=tmp_path, data=cifar_folder, labels=("worst",))
+    rows = {cell.row: method_of(cell) for cell in experiment("cifarn").cells("paper", sources, 1)}
+    assert set(rows) == {*METHODS, "dpc*", "sop_plus with L_edl", "mlnt with L_edl"}
+    for name in ("sop_plus", "mlnt"):
+        assert rows[f"{name} with L_edl"] == replace(rows[name], loss="edl")
 
 
 def test_experiments_share_the_run_they_have_in_common(tmp_path):

@@ -27,7 +27,7 @@ def test_the_listing_for_people_says_whose_recipes_are_ours(labelproof):
     assert code == 0
     words = " ".join(out.split())
     assert "where the authors gave no values: coteaching 18 of 27, bootstrap 14 of 14" in words
-    assert "edl 2 of 3." in words
+    assert "edl 2 of 3, mlnt 6 of 7" in words
     _, text, _ = labelproof("methods", "--help")
     assert "recipes_ours" in text
 

@@ -3,7 +3,7 @@
 Source: Zong, Wang, Xie and Huang, AAAI 2024 (the DPC paper); its tables 1 to 4 (as
 printed; labels tab2 to tab5 of its source), its figure 3 read off the plot, and table 3 of its
 appendix. Rows of other methods were copied there from their own
-papers. Methods that labelproof does not have (PENCIL, JPL, MOIT+, UniCon, MLNT, ...) are left out.
+papers. Methods that labelproof does not have (PENCIL, JPL, MOIT+, UniCon, ...) are left out.
 """
 
 from __future__ import annotations
@@ -55,11 +55,13 @@ HUMAN_ROWS = {
     "sop_plus": "95.61±0.13 95.28±0.13 95.31±0.10 95.39±0.11 93.24±0.21 67.81±0.23",
     "dpc": "95.77±0.23 95.97±0.07 95.92±0.14 95.90±0.09 93.82±0.31 71.42±0.23",
     "sop_plus with L_edl": "95.87 95.75 95.35 95.65 93.29 68.25",
+    "mlnt": "91.37 88.65 88.54 89.13 84.15 58.24",
+    "mlnt with L_edl": "91.45 89.37 88.56 89.50 83.99 60.35",
 }
 HUMAN_NOTE = (
-    "Published: table 2 of the DPC paper (SOP with L_edl: table 3 of its appendix, which does not "
-    "say which epoch). DPC is the last epoch; the other rows of table 2 are best epochs on the "
-    "test set, as the authors of CIFAR-N say. "
+    "Published: table 2 of the DPC paper (SOP with L_edl, MLNT and MLNT with L_edl: table 3 of its "
+    "appendix, which does not say which epoch). DPC is the last epoch; the other rows of table 2 "
+    "are best epochs on the test set, as the authors of CIFAR-N say. "
     "The row called SOP there is SOP+. † belongs to CORES*; the row joins it with plain CORES on "
     "noisy100."
 )

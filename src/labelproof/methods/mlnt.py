@@ -70,7 +70,7 @@ class State:
 class MLNT:
     """Hyper-parameters; defaults are the paper's for CIFAR-10, one round."""
 
-    title: ClassVar[str] = "Meta-learning noise tolerance"
+    title: ClassVar[str] = "Meta-learning of noise tolerance"
     paper: ClassVar[str] = "Li, Wong, Zhao and Kankanhalli, CVPR 2019"
     year: ClassVar[int] = 2019
     cost: ClassVar[str] = "(4 + 9 M) N, first order (4 + 5 M) N; of the mentor 3 N"
@@ -85,13 +85,13 @@ class MLNT:
     synthetic: Count = 10  # M, label sets made of every batch
     rho: Share = 0.5  # ρ, share of a batch that takes the label of a neighbour
     neighbours: Count = 10  # k, of an example among those of its batch
-    meta_lr: NonNegative = 0.2  # α, length of the imagined step
+    meta_lr: NonNegative = 0.2  # of the imagined step
     order: Literal["second", "first"] = "second"  # derivatives; "first" takes the step as given
-    meta_weight: NonNegative = 1.0  # η, of the meta loss
+    meta_weight: NonNegative = 1.0  # α, of the meta loss
     consistency: Literal["element", "example"] = "element"  # KL is a mean over B C | over B
-    ramp: Annotated[NonNegative, Epochs()] = 20.0  # epochs of the student until η is reached
-    decay: Share = 0.99  # γ, of the teacher during the ramp
-    late_decay: Share = 0.999  # γ, after it
+    ramp: Annotated[NonNegative, Epochs()] = 20.0  # epochs of the student until α is reached
+    decay: Share = 0.99  # ε, of the teacher during the ramp
+    late_decay: Share = 0.999  # ε, after it
     loss: Literal["ce", "edl"] = "ce"  # "edl" is L_edl of DPC
     gamma_c: NonNegative = 10.0  # γ C of L_edl
     beta: NonNegative = 0.5  # β of L_edl
@@ -158,7 +158,7 @@ class MLNT:
         return {"meta": (total / len(batches)).item()}
 
     def ramped_weight(self, elapsed: float) -> float:
-        """η exp(-5 (1 - t)²), t the share of the ramp after so many epochs of the student."""
+        """α exp(-5 (1 - t)²), t the share of the ramp after so many epochs of the student."""
         return self.meta_weight * fn.sigmoid_ramp(elapsed, self.ramp)
 
     def teacher_decay(self, elapsed: float) -> float:
@@ -185,7 +185,7 @@ class MLNT:
         return with_slopes(value, [*weights.values()], slopes)
 
     def imagined_step(self, weights: Mapping[str, Tensor], loss: Tensor) -> dict[str, Tensor]:
-        """θ_m = θ - α ∂loss/∂θ, which follows θ through the derivative too if second order."""
+        """θ_m = θ - meta_lr ∂loss/∂θ; second order follows θ through the derivative too."""
         second = self.order == "second"
         steps = derivatives(loss, [*weights.values()], again=second)
         moved = zip(weights.items(), steps, strict=True)

@@ -18,9 +18,9 @@ LABELS: dict[Scale, tuple[str, ...]] = {
     "small": ("aggre", "rand1", "worst"),
     "tiny": ("worst",),
 }
-SOP_EDL = "sop_plus_edl"  # table 3 of the appendix
-ALL = (*METHODS, STAR, SOP_EDL)
-TITLES = {STAR: "dpc*", SOP_EDL: "sop_plus with L_edl"}
+WITH_EDL = {"sop_plus_edl": "sop_plus", "mlnt_edl": "mlnt"}  # table 3 of the appendix
+ALL = (*METHODS, STAR, *WITH_EDL)
+TITLES = {STAR: "dpc*", **{form: f"{method} with L_edl" for form, method in WITH_EDL.items()}}
 ROWS: dict[Scale, tuple[str, ...]] = {
     "paper": ALL,
     "small": ("ce", "gce", "coteaching", "dividemix", "sop_plus", "dpc"),
@@ -45,8 +45,8 @@ def cells(scale: Scale, sources: Sources, seeds: int) -> list[Cell]:
 
 
 def _command(setting: Setting, method: str, scale: Scale, sources: Sources) -> tuple[str, ...]:
-    if method == SOP_EDL:
-        return published_form(setting, "sop_plus", scale, sources, {"loss": "edl"})
+    if method in WITH_EDL:
+        return published_form(setting, WITH_EDL[method], scale, sources, {"loss": "edl"})
     return published_form(setting, method, scale, sources)
 
 
