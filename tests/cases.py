@@ -21,6 +21,7 @@ from labelproof.methods.mlnt import MLNT
 from labelproof.methods.pes import PES
 from labelproof.methods.sop import SOP
 from labelproof.methods.sop_plus import SOPPlus
+from labelproof.methods.unicon import UniCon
 
 CASES: dict[str, Method] = {
     "ce": CrossEntropy(epochs=6, batch=32, lr=0.05),
@@ -63,9 +64,10 @@ CASES: dict[str, Method] = {
         decay=0.8,
         late_decay=0.9,
     ),
+    "unicon": UniCon(epochs=6, warmup=2, batch=16, lr=0.05, lambda_u=5.0, ramp=2.0),
 }
 
-EVIDENTIAL = ("ce", "mixup", "coteaching", "dividemix", "sop", "sop_plus", "mlnt")
+EVIDENTIAL = ("ce", "mixup", "coteaching", "dividemix", "sop", "sop_plus", "unicon", "mlnt")
 WITH_EDL: dict[str, Method] = {
     f"{name} with L_edl": replace(CASES[name], loss="edl") for name in EVIDENTIAL
 }

@@ -1,5 +1,6 @@
 """Losses, scores, mixing and schedules: pure functions that methods are written with."""
 
+from labelproof.functional.contrast import label_divergence, nt_xent, uniform_selection
 from labelproof.functional.coteaching import forget_rate, late_decay, small_loss
 from labelproof.functional.dirichlet import dirichlet_uncertainty
 from labelproof.functional.losses import (
@@ -59,6 +60,7 @@ __all__ = [
     "excess_kurtosis",
     "fit_two_gaussians",
     "forget_rate",
+    "label_divergence",
     "label_margin",
     "label_noise",
     "late_decay",
@@ -70,6 +72,7 @@ __all__ = [
     "mixup",
     "neg_entropy",
     "noise_gap",
+    "nt_xent",
     "prior_penalty",
     "ramp",
     "sharpen",
@@ -80,5 +83,6 @@ __all__ = [
     "step_decay",
     "true_given",
     "two_gaussians",
+    "uniform_selection",
     "with_noise",
 ]

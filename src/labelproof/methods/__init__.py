@@ -19,6 +19,7 @@ from labelproof.methods.mlnt import MLNT
 from labelproof.methods.pes import PES
 from labelproof.methods.sop import SOP
 from labelproof.methods.sop_plus import SOPPlus
+from labelproof.methods.unicon import UniCon
 
 METHODS: dict[str, type[Method]] = {
     "ce": CrossEntropy,
@@ -39,4 +40,5 @@ METHODS: dict[str, type[Method]] = {
     "backward": Backward,
     "edl": EDL,
     "mlnt": MLNT,
+    "unicon": UniCon,
 }

@@ -1,0 +1,341 @@
+"""UniCon: uniform selection and contrastive learning (Karim et al., CVPR 2022).
+
+Two networks. After a warm-up, every epoch and for each network in turn (1) scores every given label
+by its Jensen-Shannon divergence from the mean prediction of both, (2) keeps the share R of labels
+that diverge less than the mean, as many of every class, and (3) trains by MixMatch: weak views make
+the targets, strong views are mixed, and a contrastive loss joins two strong views of the unlabelled
+examples. Departures: docs/methods/unicon.md.
+
+Shapes: B batch, C classes, N training examples; X labelled part, U unlabelled part of a split.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import repeat
+from typing import Annotated, Any, ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import one_hot
+
+from labelproof import functional as fn
+from labelproof.engine.batches import Batch, View
+from labelproof.engine.learner import SGD, Learner
+from labelproof.engine.method import Logs, Phase
+from labelproof.engine.run import Run
+from labelproof.errors import BadInput
+from labelproof.nets.heads import linear
+from labelproof.settings import (
+    Count,
+    Epochs,
+    Natural,
+    NonNegative,
+    Positive,
+    Range,
+    Share,
+    check,
+    settled,
+)
+
+ASYMMETRIC = {"confidence_penalty": 1.0}
+CIFAR_100 = {"warmup": 30}
+PUBLISHED: dict[str, dict[str, Any]] = {
+    **{f"cifar10-symmetric-{rate}": {} for rate in (0.2, 0.5, 0.8, 0.9)},
+    **{f"cifar10-asymmetric-{rate}": ASYMMETRIC for rate in (0.1, 0.3, 0.4)},
+    **{f"cifar100-symmetric-{rate}": CIFAR_100 for rate in (0.2, 0.5, 0.8, 0.9)},
+    **{f"cifar100-asymmetric-{rate}": CIFAR_100 | ASYMMETRIC for rate in (0.1, 0.3, 0.4)},
+    "webvision": {
+        "epochs": 120,
+        "warmup": 2,
+        "batch": 24,
+        "lr": 0.01,
+        "weight_decay": 1e-4,
+        "schedule": "step",
+        "rewarm": 25,
+        "alpha": 0.5,
+        "lambda_u": 0.0,
+        "rows": "labelled",
+        "net": "inception_resnet_v2",
+    },
+}
+VECTORS: dict[str, Any] = {
+    "epochs": 12,
+    "warmup": 3,
+    "batch": 128,
+    "lr": 0.1,
+    "lowest_at": 1.0,
+    "alpha": 1.0,
+    "lambda_u": 0.0,
+}
+IMAGES: dict[str, Any] = {"epochs": 60, "warmup": 5, "lowest_at": 1.0}
+VIEWS: tuple[View, ...] = ("weak", "weak", "strong", "strong")
+WIDTH = 128  # of the features that the contrastive loss compares
+MOST = 4  # times B that an unlabelled batch may have, however small R is
+SURE = 0.5  # labels of less divergence are not refined
+
+
+def projection(features: int, _classes: int) -> nn.Module:
+    """The head of the contrastive loss."""
+    return nn.Sequential(nn.Linear(features, WIDTH), nn.BatchNorm1d(WIDTH))
+
+
+@dataclass
+class State:
+    """What changes during training."""
+
+    learners: tuple[Learner, Learner]
+    clean: Tensor  # (N,) probability of the given label, mean of the two networks'
+
+
+@dataclass(frozen=True)
+class Split:
+    """Which labels are kept, and how far they are believed."""
+
+    kept: Tensor  # (N,) bool
+    weight: Tensor  # (N,) w, the part of the given label in a refined target
+    share: float  # R
+    given: Tensor  # (N,) probability of the given label
+
+
+@dataclass(frozen=True)
+class Mixed:
+    """A mixed batch: rows of X first, then rows of U, two strong views each."""
+
+    x: Tensor
+    targets: Tensor  # (rows, C)
+    labelled: int  # how many rows come from X
+
+
+@dataclass(frozen=True, kw_only=True)
+class UniCon:
+    """Hyper-parameters; defaults are those of CIFAR-10 with symmetric noise."""
+
+    title: ClassVar[str] = "UniCon: uniform selection and contrastive learning"
+    paper: ClassVar[str] = "Karim, Rizve, Rahnavard, Mian and Shah, CVPR 2022"
+    year: ClassVar[int] = 2022
+    cost: ClassVar[str] = "20 N + 16 X, X of the N labels kept"
+
+    epochs: Count = 350
+    warmup: Natural = 10
+    batch: Count = 64  # B; B / 2R unlabelled examples join the labelled ones in a step
+    lr: Positive = 0.02
+    momentum: Share = 0.9
+    weight_decay: NonNegative = 5e-4
+    schedule: Literal["cosine", "step"] = "cosine"
+    lowest_at: Annotated[float, Range(0, 1, open_low=True)] = 0.8  # cosine: share of the epochs
+    lr_floor: Share = 0.01  # cosine: the lowest rate, as a share of lr
+    decay_at: Share = 0.5  # step: lr x 0.1 from this share of the epochs on
+    rewarm: Natural = 0  # one epoch in so many is on the given labels again (WebVision: 25)
+    rewarm_lr: Positive = 0.001
+    confidence_penalty: NonNegative = 0.0  # weight of the negative entropy in the warm-up
+    units: Literal["nats", "bits"] = "nats"  # of the divergence: released code | paper
+    lower_above: NonNegative = 0.7  # d_μ: a mean divergence above it lowers the threshold, ...
+    lower_part: Annotated[float, Range(1)] = 5.0  # τ: ... by 1/τ of the way to the least one
+    temperature: Positive = 0.5  # T
+    alpha: Positive = 4.0  # Beta(α, α) of the mixing weight
+    lambda_u: NonNegative | Literal["auto"] = 30.0  # λ_u, weight of L_U
+    ramp: Annotated[Positive, Epochs()] = 16.0  # epochs until λ_u is reached
+    lambda_c: NonNegative = 0.025  # λ_c, weight of the contrastive loss
+    contrast_temperature: Positive = 0.05
+    prior_weight: NonNegative = 1.0  # λ_r, weight of L_reg
+    rows: Literal["all", "labelled"] = "all"  # rows that are forwarded; WebVision: labelled alone
+    loss: Literal["ce", "edl"] = "ce"  # "edl" puts DPC's L_edl and calibrated softmax in
+    gamma_c: NonNegative = 10.0  # γ C of L_edl
+    beta: NonNegative = 0.5  # β of L_edl
+
+    def __post_init__(self) -> None:
+        check(self)
+        if self.rows == "labelled" and self.lambda_u not in (0, "auto"):
+            raise BadInput(
+                "UniCon: rows='labelled' leaves no rows for L_U; set lambda_u=0 with it."
+            )
+        if self.warmup >= self.epochs:
+            raise BadInput(
+                f"UniCon: warmup must be smaller than epochs, not {self.warmup} of {self.epochs}."
+            )
+
+    def plan(self) -> tuple[Phase, ...]:
+        """Warm-up, then select and train."""
+        return (
+            Phase("warm-up", self.warmup, self.warm_up),
+            Phase("uniform", self.epochs - self.warmup, self.uniform, leave=self.score),
+        )
+
+    def setup(self, run: Run) -> State:
+        """Two networks; the projection exists only where the contrastive loss uses it."""
+        sgd = SGD(lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
+        heads = {"label": linear, "contrast": projection} if self.lambda_c else {"label": linear}
+        return State(
+            (run.learner(sgd, **heads), run.learner(sgd, **heads)), torch.ones(run.task.size)
+        )
+
+    @property
+    def weight_u(self) -> float:
+        """λ_u as a number."""
+        return settled("UniCon", "lambda_u", self.lambda_u)
+
+    def predict(self, state: State, x: Tensor) -> Tensor:
+        """Softmax of the mean logits of the two networks, (B, C)."""
+        first, second = state.learners
+        return self.probability((first.net(x) + second.net(x)) / 2)
+
+    # ---- losses with this method's constants ----
+
+    def gamma(self, logits: Tensor) -> float:
+        """γ from γ C; 0 is plain softmax."""
+        return self.gamma_c / logits.shape[1] if self.loss == "edl" else 0.0
+
+    def probability(self, logits: Tensor) -> Tensor:
+        """Softmax, calibrated when trained with L_edl, (B, C)."""
+        return fn.calibrated_softmax(logits, self.gamma(logits))
+
+    def target_loss(self, logits: Tensor, targets: Tensor) -> Tensor:
+        """Cross-entropy or L_edl of soft targets: the expectation over labels drawn, (B,)."""
+        beta = self.beta if self.loss == "edl" else 0.0
+        return fn.soft_edl_loss(logits, targets, self.gamma(logits), beta)
+
+    # ---- warm-up ----
+
+    def warm_up(self, state: State, run: Run) -> Logs:
+        """One epoch on the given labels, each network by itself."""
+        for learner in state.learners:
+            self.fit_given(learner, run, self.learning_rate(run))
+        return {}
+
+    def fit_given(self, learner: Learner, run: Run, lr: float) -> None:
+        """Cross-entropy on all given labels, plus the negative entropy where asked."""
+        learner.net.train()
+        learner.set_lr(lr)
+        for batch in run.batches(2 * self.batch):
+            logits = learner.net(batch.views[0])
+            given = one_hot(batch.y, run.task.num_classes).float()
+            losses = [self.target_loss(logits, given).mean()]
+            if self.confidence_penalty:
+                sure = fn.neg_entropy(self.probability(logits)).mean()
+                losses.append(self.confidence_penalty * sure)
+            run.step(learner, *losses)
+
+    def learning_rate(self, run: Run) -> float:
+        """A cosine that climbs again after its lowest point, or a step."""
+        if self.schedule == "step":
+            return fn.step_decay(self.lr, run.epoch, (round(self.decay_at * self.epochs),))
+        lowest = self.lowest_at * self.epochs
+        mirrored = lowest - abs(lowest - run.epoch)
+        return fn.cosine_decay(self.lr, mirrored, lowest, self.lr_floor * self.lr)
+
+    # ---- uniform selection ----
+
+    def uniform(self, state: State, run: Run) -> Logs:
+        """One epoch: each network trains on a split by both as they are when its turn comes."""
+        if self.rewarm and (run.epoch + 1) % self.rewarm == 0:
+            for learner in state.learners:
+                self.fit_given(learner, run, self.rewarm_lr)
+            return {}
+        first, second = state.learners
+        for learner, peer in ((first, second), (second, first)):
+            split = self.split(state, run)
+            self.mixmatch(learner, peer, split, run)
+        state.clean = run.trusted(split.given)
+        return {"selected": split.kept.float().mean().item()}
+
+    def score(self, state: State, run: Run) -> None:
+        """Clean probabilities by the networks as they are at the end."""
+        state.clean = run.trusted(self.split(state, run).given)
+
+    def split(self, state: State, run: Run) -> Split:
+        """The share R of labels that diverge less than the threshold, as many of every class."""
+        first, second = (self.probability(run.predict(each.net)) for each in state.learners)
+        probs = (first + second) / 2
+        divergence = fn.label_divergence(probs, run.y)
+        if self.units == "bits":
+            divergence = divergence / math.log(2)
+        share = (divergence < self.threshold(divergence)).double().mean().item()
+        present = len(torch.bincount(run.y).nonzero())
+        kept = fn.uniform_selection(divergence, run.y, present, share)
+        weight = torch.where(divergence < SURE, torch.ones_like(divergence), 1 - divergence)
+        return Split(
+            kept=run.trusted(kept.float()) > 0,
+            weight=run.trusted(weight),
+            share=share,
+            given=probs.gather(1, run.y[:, None]).squeeze(1),
+        )
+
+    def threshold(self, divergence: Tensor) -> Tensor:
+        """The mean divergence, lowered where that is high; never so in nats, which end at ln 2."""
+        mean = divergence.mean()
+        if mean > self.lower_above:
+            return mean - (mean - divergence.min()) / self.lower_part
+        return mean
+
+    def others(self, share: float) -> int:
+        """Unlabelled examples of a step, int(B / 2R), at most `MOST` times B."""
+        return max(1, int(min(self.batch / max(2 * share, 1e-9), MOST * self.batch)))
+
+    # ---- MixMatch on the two parts ----
+
+    def mixmatch(self, learner: Learner, peer: Learner, split: Split, run: Run) -> None:
+        """One epoch of one network."""
+        labelled, unlabelled = split.kept.nonzero().squeeze(1), (~split.kept).nonzero().squeeze(1)
+        if len(labelled) == 0:  # nothing to trust: another epoch on the given labels
+            self.fit_given(learner, run, self.learning_rate(run))
+            return
+        learner.net.train()
+        peer.net.eval()
+        learner.set_lr(self.learning_rate(run))
+        batches = run.batches(self.batch, labelled, VIEWS)
+        others = run.batches(self.others(split.share), unlabelled, VIEWS, forever=True)
+        pairs = zip(batches, others if len(unlabelled) else repeat(None), strict=False)
+        for i, (x, u) in enumerate(pairs):
+            mixed = self.mix(learner, peer, x, u, split.weight[x.index], run)
+            losses = self.losses(learner, mixed, run.epoch + i / len(batches))
+            if self.lambda_c and u is not None:
+                losses.append(self.lambda_c * self.contrast(learner, u))
+            run.step(learner, *losses)
+
+    @torch.no_grad()
+    def mix(
+        self, learner: Learner, peer: Learner, x: Batch, u: Batch | None, w: Tensor, run: Run
+    ) -> Mixed:
+        """Targets by the weak views; strong views mixed with one weight and one permutation."""
+        targets = one_hot(x.y, run.task.num_classes).float()
+        if (w < 1).any():  # else the given labels are the targets
+            targets = self.refine(learner, x, targets, w)
+        targets, inputs = targets.repeat(2, 1), [*x.views[2:]]
+        if u is not None:
+            targets = torch.cat([targets, self.co_guess(learner, peer, u).repeat(2, 1)])
+            inputs += u.views[2:]
+        mixed, weight, permutation = fn.mixup(torch.cat(inputs), self.alpha, run.rng)
+        return Mixed(mixed, fn.mix(targets, weight, permutation), 2 * len(x.index))
+
+    def refine(self, learner: Learner, x: Batch, given: Tensor, w: Tensor) -> Tensor:
+        """w y + (1 - w) p with the mean p of both weak views, sharpened."""
+        first, second = self.probability(learner.net(torch.cat(x.views[:2]))).chunk(2)
+        w = w[:, None].float()
+        return fn.sharpen(w * given + (1 - w) * (first + second) / 2, self.temperature)
+
+    def co_guess(self, learner: Learner, peer: Learner, u: Batch) -> Tensor:
+        """Mean of both networks over both weak views, sharpened."""
+        views = torch.cat(u.views[:2])
+        both = self.probability(learner.net(views)) + self.probability(peer.net(views))
+        first, second = both.chunk(2)
+        return fn.sharpen((first + second) / 4, self.temperature)
+
+    def losses(self, learner: Learner, mixed: Mixed, elapsed: float) -> list[Tensor]:
+        """L_X + λ_r L_reg + λ_u(t) L_U, each a scalar."""
+        n = mixed.labelled
+        logits = learner.net(mixed.x[:n] if self.rows == "labelled" else mixed.x)
+        probs = self.probability(logits)
+        losses = [self.target_loss(logits[:n], mixed.targets[:n]).mean()]
+        if self.prior_weight:
+            losses.append(self.prior_weight * fn.prior_penalty(probs))
+        if self.weight_u and len(logits) > n:
+            l_u = ((probs[n:] - mixed.targets[n:]) ** 2).mean()  # over rows and classes
+            losses.append(self.weight_u * fn.ramp(elapsed, self.warmup, self.ramp) * l_u)
+        return losses
+
+    def contrast(self, learner: Learner, u: Batch) -> Tensor:
+        """NT-Xent of the projected strong views of U, a scalar; one pass, so never a single row."""
+        first, second = learner.net(torch.cat(u.views[2:]), "contrast").chunk(2)
+        return fn.nt_xent(first, second, self.contrast_temperature).mean()
