@@ -73,7 +73,7 @@ class MLNT:
     title: ClassVar[str] = "Meta-learning of noise tolerance"
     paper: ClassVar[str] = "Li, Wong, Zhao and Kankanhalli, CVPR 2019"
     year: ClassVar[int] = 2019
-    cost: ClassVar[str] = "(4 + 9 M) N, first order (4 + 5 M) N; of the mentor 3 N"
+    cost: ClassVar[str] = "(4 + 11 M) N, first order (4 + 5 M) N; of the mentor 3 N"
 
     epochs: Count = 240  # of mentor and student together
     mentor_epochs: Annotated[Natural, Epochs()] = 120
