@@ -295,6 +295,16 @@ TRIALS: dict[str, tuple[Round, Round]] = {
             [{"lr": 0.2}, {"alpha": 1.0}, {"batch": 64}, {"warmup": 5}, {"threshold": 0.3}],
         ),
     ),
+    "unicon": (
+        (
+            {"lr": 0.02, "alpha": 4.0},
+            [{"lr": 0.1}, {"alpha": 1.0}, {"lambda_c": 0.0}, {"warmup": 1}, {"batch": 64}],
+        ),
+        (
+            {"lr": 0.1, "alpha": 4.0},
+            [{"lr": 0.2}, {"alpha": 1.0}, {"batch": 64}, {"warmup": 5}, {"lambda_c": 0.0}],
+        ),
+    ),
     "pes": (
         (
             {"lr": 0.02, "alpha": 4.0},

@@ -26,9 +26,9 @@ from labelproof.sources.published.humans import FOLDERS, SETS
 from labelproof.sources.published.locate import locate
 
 EPOCHS: Mapping[Scale, int] = {"small": 24, "tiny": 4}
-WARMUP: Mapping[Scale, int] = {"small": 5, "tiny": 2}  # of DPC and DivideMix
+WARMUP: Mapping[Scale, int] = {"small": 5, "tiny": 2}  # of DPC, DivideMix and UniCon
 NETS: Mapping[Scale, str] = {"small": "cnn", "tiny": "cnn"}
-WITH_WARMUP = ("dpc", "dividemix")
+WITH_WARMUP = ("dpc", "dividemix", "unicon")
 STAR = "dpc_star"  # DPC*: DPC with strong views
 KINDS = {"symmetric": "sym.", "asymmetric": "asym."}
 TITLES = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}

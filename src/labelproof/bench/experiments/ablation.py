@@ -24,8 +24,8 @@ PARTS: dict[str, dict[str, object]] = {
     "without two heads": {"two_heads": "false"},
 }
 PLUGGED: dict[Scale, tuple[str, ...]] = {  # methods that take L_edl
-    "paper": ("ce", "mixup", "coteaching", "dividemix", "sop", "sop_plus"),
-    "small": ("ce", "mixup", "coteaching", "dividemix", "sop", "sop_plus"),
+    "paper": ("ce", "mixup", "coteaching", "dividemix", "sop", "sop_plus", "unicon", "mlnt"),
+    "small": ("ce", "mixup", "coteaching", "dividemix", "sop", "sop_plus", "unicon"),
     "tiny": ("dividemix", "sop_plus"),
 }
 

@@ -24,7 +24,7 @@ from labelproof.sources import load
 from labelproof.sources.published.locate import locate
 from labelproof.sources.published.webvision import WEBVISION
 
-ALL = ("dividemix", "elr_plus", "dpc", STAR)  # those with published settings
+ALL = ("dividemix", "elr_plus", "unicon", "dpc", STAR)  # those with published settings
 ROWS: dict[Scale, tuple[str, ...]] = {"paper": ALL, "small": ALL, "tiny": ("dividemix", "dpc")}
 SMALL_EDGE = 64  # pixels of the small scale
 TINY_NOISE = "asymmetric-cifar10:0.4"
