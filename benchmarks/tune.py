@@ -149,8 +149,8 @@ TRIALS: dict[str, tuple[Round, Round]] = {
         (
             {},
             [
+                {"order": "second"},
                 {"meta_lr": 0.05},
-                {"meta_lr": 1.0},
                 {"consistency": "example"},
                 {"lr": 0.1},
                 {"late_decay": 0.99},
