@@ -35,12 +35,13 @@ AUTO = "auto"
 CANDIDATES = (0.0, 25.0, 50.0, 150.0)  # the paper's
 # examples below which a part of them decides nothing; networks on images learn slowly
 FEWEST: Mapping[Kind, int] = {"vectors": 2000, "images": 20_000}
-PER_CLASS = 25  # examples of each class that a trial has to train on
+PER_CLASS = 100  # examples of each class below which trials decide nothing,
+TRIED_PER_CLASS = 25  # and that a trial has to train on
 USUAL: Mapping[Kind, float] = {"vectors": 0.0, "images": 25.0}
 ERRORS = 2.0  # standard errors that a weight may be behind the best
-SHARE = 4  # a trial is trained on one in so many examples,
-LEAST, MOST = 500, 5000  # but on so many at the least and at the most,
-LENGTH = 0.5  # for this part of the epochs
+PART = 0.75  # of the examples that a trial is trained on,
+LEAST, MOST = 500, 5000  # but on so many at the least and at the most
+LENGTH = 0.5  # part of the epochs that a trial has at the least, where it has few of the examples
 STEPS = 32  # batches that a trial makes of its part, at the least, down to batches of SMALLEST
 SMALLEST = 16
 HELD = 20_000  # examples held out, at the most; they cost a forward pass
@@ -153,9 +154,9 @@ def without_trials(task: Task, method: Method) -> Choice | None:
     """The choice where there is none: nothing to weight, or too little data to try on."""
     if getattr(method, "rows", "all") == "labelled":
         return Choice(value=0.0, why="lambda_u is 0, as rows='labelled' leaves it no rows.")
-    value, needed = USUAL[task.kind], max(FEWEST[task.kind], SHARE * PER_CLASS * task.num_classes)
+    value, needed = USUAL[task.kind], max(FEWEST[task.kind], PER_CLASS * task.num_classes)
     usual = f"lambda_u is {value:g}, the usual value for {task.kind}: "
-    if task.num_classes * PER_CLASS > MOST:
+    if task.num_classes * TRIED_PER_CLASS > MOST:
         why = f"trials of {MOST} examples have too few of each of {task.num_classes} classes."
         return Choice(value=value, why=usual + why)
     if task.size < needed:
@@ -169,25 +170,31 @@ def without_trials(task: Task, method: Method) -> Choice | None:
 
 def probe(task: Task, method: Method, seed: int) -> Probe:
     """Some examples to train on and others to judge by, each class in the same shares of both."""
-    size = min(max(task.size // SHARE, LEAST), MOST)
+    size = min(max(int(PART * task.size), LEAST), MOST)
     rng = torch.Generator().manual_seed(derive_seed(seed, "probe"))
     order = torch.randperm(task.size, generator=rng)
     order = order[task.y[order].argsort(stable=True)]
-    part = order[torch.linspace(0, task.size - 1, size).round().long()]
-    rest = torch.ones(task.size, dtype=torch.bool)
-    rest[part] = False
-    held = _without_copies(rest, task)[order].nonzero().squeeze(1)
-    held = order[held[torch.linspace(0, len(held) - 1, min(len(held), HELD)).round().long()]]
-    return Probe(method=_short(method, size), part=part.sort().values, held=held.sort().values)
+    first = _first_copies(task)
+    single = order[first[order] == order]
+    taken = torch.zeros(task.size, dtype=torch.bool)
+    taken[_spread(single, round(size * len(single) / task.size))] = True
+    taken = taken[first]  # a network that has seen one copy has seen them all
+    held = _spread(order[~taken[order]], HELD)
+    short = _short(method, size, size / task.size)
+    return Probe(method=short, part=taken.nonzero().squeeze(1), held=held.sort().values)
 
 
-def _without_copies(rest: Tensor, task: Task) -> Tensor:
-    """The examples left to judge by, less copies of the others, unless few would remain."""
-    unseen = rest.clone()
+def _first_copies(task: Task) -> Tensor:
+    """For each example the first one that is the same, itself where there is no other, (N,)."""
+    first = torch.arange(task.size)
     for group in find_duplicates(Examples(x=task.x, labels=None)).groups:
-        if not rest[list(group)].all():  # a network that has seen one has seen them all
-            unseen[list(group)] = False
-    return unseen if unseen.sum() >= LEAST else rest
+        first[list(group)] = min(group)
+    return first
+
+
+def _spread(rows: Tensor, most: int) -> Tensor:
+    """So many of the rows at the most, evenly from first to last."""
+    return rows[torch.linspace(0, len(rows) - 1, min(len(rows), most)).round().long()]
 
 
 def search(
@@ -230,10 +237,11 @@ def trial_seconds(task: Task, method: Method, trunk: Trunk, device: torch.device
     return sum(estimate(part, trial, trunk, device).seconds for trial in both)
 
 
-def _short(method: Method, size: int) -> Method:
-    """The record for a trial on `size` examples: fewer epochs, and batches that suit them."""
+def _short(method: Method, size: int, share: float) -> Method:
+    """The record for a trial on `size` examples, a share of all: shorter where that is small."""
     warmup = getattr(method, "warmup", 0)
-    epochs = min(method.epochs, max(round(LENGTH * method.epochs), warmup + 2))
+    length = min(max(2 * share, LENGTH), 1.0)
+    epochs = min(method.epochs, max(round(length * method.epochs), warmup + 2))
     record: Any = shortened(method, epochs)
     if hasattr(record, "batch"):
         record = replace(record, batch=min(record.batch, max(SMALLEST, size // STEPS)))

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import get_type_hints
 
+import numpy as np
 import pytest
 from bench_cells import finished
 
@@ -13,7 +14,9 @@ from labelproof.bench import cleanlab
 from labelproof.bench.cell import Sources
 from labelproof.bench.estimate import finish_time, parsed
 from labelproof.bench.experiments.registry import NAMES, experiment
+from labelproof.bench.made import SETS
 from labelproof.bench.scales import nearest_recipe
+from labelproof.errors import BadInput
 from labelproof.methods import METHODS
 from labelproof.recipes import check_names, chosen_method, published_names
 from labelproof.settings import split_settings
@@ -105,6 +108,30 @@ def test_lambda_u_has_images_enough_to_choose_on(tmp_path, cifar_npz):
     many = [cell for cell in cells if cell.column == "20000 images sym. 50%"]
     assert [cell.row for cell in many] == ["0", "25", "50", "150", "auto"]
     assert all(method_of(cell).epochs == 12 for cell in many)
+
+
+def test_lambda_u_makes_data_where_none_is_named(tmp_path):
+    cells = experiment("lambda_u").cells("small", Sources(out=tmp_path), 1)
+    assert len(cells) == 5 * len(SETS)
+    for made, cell in zip(SETS, cells[::5], strict=True):
+        arrays = np.load(cell.command[0])
+        assert (len(arrays["x"]), arrays["x"].shape[1]) == (made.size, made.features)
+        assert len(set(arrays["y"])) == made.classes
+        assert cell.command[cell.command.index("--noise") + 1] == made.noise
+        assert cell.column == made.column
+
+
+def test_lambda_u_takes_other_vectors_with_right_labels_to_test_by(tmp_path):
+    x, y = np.zeros((30, 4), np.float32), np.arange(30) % 3
+    np.savez(tmp_path / "mine.npz", x=x, y=y, x_test=x, y_test=y)
+    sources = Sources(out=tmp_path, data=tmp_path / "mine.npz")
+    cells = experiment("lambda_u").cells("small", sources, 1)
+    assert [(c.row, c.column) for c in cells] == [
+        (v, "given labels") for v in ("0", "25", "50", "150", "auto")
+    ]
+    np.savez(tmp_path / "half.npz", x=x, y=y, x_test=x)
+    with pytest.raises(BadInput, match=r"x, y, x_test and y_test in half\.npz, but y_test is not"):
+        experiment("lambda_u").cells("small", replace(sources, data=tmp_path / "half.npz"), 1)
 
 
 @pytest.mark.parametrize("name", ["synthetic", "cifarn", "ablation", "beta", "gamma"])

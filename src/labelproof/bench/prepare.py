@@ -58,9 +58,34 @@ def vectors_file(sources: Sources, label_sets: tuple[str, ...]) -> Path:
 
 def has_vectors(path: Path | None) -> bool:
     """Whether `--data` names an .npz of vectors rather than CIFAR's images."""
+    return "x" in _names(path)
+
+
+def has_label_sets(path: Path | None) -> bool:
+    """Whether that .npz has labels under the names of CIFAR-10N's, and not just its own."""
+    return has_vectors(path) and not {*LABEL_SETS}.isdisjoint(_names(path))
+
+
+def _names(path: Path | None) -> set[str]:
+    """The arrays in an .npz; none where there is no such file."""
     if path is None or not path.is_file() or path.suffix != ".npz":
-        return False
-    return "x" in read_arrays(path, set())[1]
+        return set()
+    return set(read_arrays(path, set())[1])
+
+
+def measurable(sources: Sources) -> Path:
+    """The .npz that `--data` names, as it is, if it has what a run is measured by."""
+    assert sources.data is not None
+    path = sources.data.resolve()
+    _, shapes = read_arrays(path, set())
+    missing = [key for key in ("y", "x_test", "y_test") if key not in shapes]
+    if missing:
+        raise BadInput(
+            f"expected x, y, x_test and y_test in {path.name}, but {' and '.join(missing)} "
+            f"{'is' if len(missing) == 1 else 'are'} not among {', '.join(sorted(shapes))}; add "
+            "labels to train on, and examples with right labels to measure by."
+        )
+    return path
 
 
 @lru_cache(maxsize=4)

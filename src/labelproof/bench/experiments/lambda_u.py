@@ -1,4 +1,8 @@
-"""λ_u without guessing: fixed weights of the unsupervised loss against `auto`."""
+"""λ_u without guessing: fixed weights of the unsupervised loss against `auto`.
+
+On CIFAR-10's images or vectors with label sets, on any other data that has right labels to test
+with, and on made vectors where no data is named.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +11,18 @@ from pathlib import Path
 
 from labelproof.bench.cell import Cell, Experiment, Scale, Sources
 from labelproof.bench.choose import chosen
+from labelproof.bench.made import SETS, made_file
 from labelproof.bench.prepare import (
     LABEL_SETS,
+    has_label_sets,
     has_vectors,
+    measurable,
     small_images,
     small_vectors,
     tiny_vectors,
 )
 from labelproof.bench.results import LAST, SECONDS, Results, mean_spread
-from labelproof.bench.scales import Setting, human_settings, own_form, synthetic_settings
+from labelproof.bench.scales import MLP, Setting, human_settings, own_form, synthetic_settings
 from labelproof.bench.tables import Table, closing, grid
 from labelproof.choose import FEWEST
 from labelproof.errors import BadInput
@@ -33,11 +40,7 @@ def cells(scale: Scale, sources: Sources, seeds: int) -> list[Cell]:
     """A cell for every weight; images and vectors, where their data is named."""
     if scale == "paper":
         raise BadInput("lambda_u is an experiment of our own; run it with --scale small or tiny.")
-    settings = _images(scale, sources) + _vectors(scale, sources)
-    if not settings:
-        raise BadInput(
-            "lambda_u needs --data with CIFAR-10 images or with vectors, or --scale tiny."
-        )
+    settings = _settings(scale, sources)
     return [
         Cell(
             row=value,
@@ -54,13 +57,29 @@ def cells(scale: Scale, sources: Sources, seeds: int) -> list[Cell]:
 def _command(setting: Setting, value: str, scale: Scale, sources: Sources) -> tuple[str, ...]:
     if setting.column.startswith(f"{MANY} "):
         sources = replace(sources, epochs=sources.epochs or MANY_EPOCHS)
-    if setting.net != "mlp":
+    if setting.net != MLP:
         return own_form(setting, "dpc", scale, sources, {"lambda_u": value})
     data, *rest = setting.words
     epochs = sources.epochs or (TINY_EPOCHS if scale == "tiny" else None)
     short = ("--epochs", str(epochs)) if epochs else ()
     sets = ("--set", f"lambda_u={value}", "--calibrate", "off")
     return (data, "--method", "dpc", *rest, *short, *sets)
+
+
+def _settings(scale: Scale, sources: Sources) -> list[Setting]:
+    """Columns for the data that is named."""
+    if scale == "small" and sources.data is None:
+        return [
+            _column(made.column, (str(made_file(sources, made)), "--noise", made.noise))
+            for made in SETS
+        ]
+    if scale == "small" and has_vectors(sources.data) and not has_label_sets(sources.data):
+        return [_column("given labels", (str(measurable(sources)),))]
+    return _images(scale, sources) + _vectors(scale, sources)
+
+
+def _column(name: str, words: tuple[str, ...]) -> Setting:
+    return Setting(column=name, recipe="", words=words, net=MLP, rate=0.0)
 
 
 def _images(scale: Scale, sources: Sources) -> list[Setting]:
@@ -94,13 +113,7 @@ def _vectors(scale: Scale, sources: Sources) -> list[Setting]:
         return []
     drawn = [] if scale == "tiny" else synthetic_settings(scale, sources, HARD)
     return drawn + [
-        Setting(
-            column=f"vectors {key}",
-            recipe="",
-            words=(str(path), "--label-key", key, "--truth-key", "clean"),
-            net="mlp",
-            rate=0.0,
-        )
+        _column(f"vectors {key}", (str(path), "--label-key", key, "--truth-key", "clean"))
         for key in labels
     ]
 
