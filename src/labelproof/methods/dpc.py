@@ -83,7 +83,13 @@ VECTORS: dict[str, Any] = {
     "ramp": 4.0,
     "selector": "mirror",
 }
-IMAGES: dict[str, Any] = {"epochs": 60, "warmup": 5, "lambda_u": "auto", "selector": "mirror"}
+IMAGES: dict[str, Any] = {
+    "epochs": 60,
+    "warmup": 5,
+    "lambda_u": "auto",
+    "selector": "mirror",
+    "beta": 0.0,
+}
 LEAST_KEPT = 0.5  # a mirrored split that keeps less is not to be trusted, and shrinks on and on
 
 
