@@ -133,3 +133,21 @@ def test_bars_carry_their_numbers_and_unused_places_stay_empty(tmp_path: Path) -
     said = words(figures.draw(tmp_path / "bars", "t", [panel] * 3, columns=2)[1])
     assert said.count("0.583") == 3
     assert said.count("probability") == 3
+
+
+def test_histograms_to_compare_end_at_the_same_height(tmp_path: Path) -> None:
+    edges = np.linspace(0, 1, 3)
+    tops: list[float] = []
+
+    def counted(size: int) -> figures.Panel:
+        panel = figures.histogram("a", "b", {"all": np.full(size, 0.2)}, edges)
+
+        def kept(axes: Axes) -> None:
+            panel(axes)
+            axes.figure.canvas.mpl_connect("draw_event", lambda _: tops.append(axes.get_ylim()[1]))
+
+        return kept
+
+    figures.draw(tmp_path / "f", "title", [counted(10), counted(500)], same_height=True)
+    assert len(set(tops)) == 1
+    assert tops[0] >= 500

@@ -196,6 +196,7 @@ def test_the_experiment_ends_in_all_its_figures_and_tables(
     assert svg.count("ECE 0.") == 8
     assert "n = 30" in svg
     assert "AUROC" in (tmp_path / "figure2d-selection.svg").read_text(encoding="utf-8")
+    assert "seed 0" in svg
 
 
 def test_a_failed_run_takes_only_itself_out(

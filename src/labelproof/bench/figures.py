@@ -69,7 +69,12 @@ class Roc:
 
 
 def draw(
-    stem: Path, title: str, panels: Sequence[Panel], *, columns: int | None = None
+    stem: Path,
+    title: str,
+    panels: Sequence[Panel],
+    *,
+    columns: int | None = None,
+    same_height: bool = False,
 ) -> list[Path]:
     """Draw panels in rows of `columns` (all in one row where None) and save them.
 
@@ -78,6 +83,7 @@ def draw(
         title: stands above all panels.
         panels: each draws on one pair of axes.
         columns: panels in a row.
+        same_height: whether all vertical axes end where the highest does, to compare by eye.
 
     Returns:
         The files written.
@@ -93,6 +99,10 @@ def draw(
         places = figure.subplots(down, across, squeeze=False).ravel()
         for place, panel in zip(places, panels, strict=False):
             panel(place)
+        if same_height:
+            top = max(place.get_ylim()[1] for place in places[: len(panels)])
+            for place in places[: len(panels)]:
+                place.set_ylim(top=top)
         for place in places[len(panels) :]:
             place.set_axis_off()
         figure.suptitle(title)

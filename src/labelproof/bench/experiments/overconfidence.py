@@ -98,7 +98,8 @@ def finish(results: Results, folder: Path) -> list[Path]:
         runs = {row: seeds for row, seeds in runs.items() if seeds}
         if runs:
             first = {row: seeds[0] for row, seeds in runs.items()}
-            files += drawn.figure_2(folder, first, column, ending)
+            shown = f"{column}, {first_seeds(results, column)}"
+            files += drawn.figure_2(folder, first, shown, ending)
             files += tables.calibration(runs, column, closing(results)).write(
                 folder, f"calibration{ending}"
             )
@@ -111,6 +112,13 @@ def finish(results: Results, folder: Path) -> list[Path]:
 def finished(results: Results, row: str, column: str) -> list[Outputs]:
     """What the networks of every finished seed say."""
     return [read_outputs(r.folder) for r in results.at(row, column) if r.state == "done"]
+
+
+def first_seeds(results: Results, column: str) -> str:
+    """Which run of each row the figures show."""
+    rows = ([r for r in results.at(row, column) if r.state == "done"] for row in results.rows)
+    seeds = sorted({done[0].cell.seed for done in rows if done})
+    return f"seed{'s' if len(seeds) > 1 else ''} {' and '.join(map(str, seeds))}"
 
 
 EXPERIMENT = Experiment(

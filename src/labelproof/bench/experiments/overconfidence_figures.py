@@ -17,6 +17,7 @@ Runs = Mapping[str, Outputs]  # by name of the method
 FIRST = 0  # the network whose view of the training set is drawn
 SHOWN = (measure.ONE, measure.MEAN_PROBABILITY, measure.SUMMED_LOGITS)
 CALIBRATED = "mean logits, calibrated"
+COUNTED = ("b-confidence", "c-logit")  # histograms, compared by their heights
 
 
 def figure_1(folder: Path) -> list[Path]:
@@ -59,7 +60,12 @@ def figure_2(folder: Path, runs: Runs, data: str, ending: str = "") -> list[Path
     return [
         path
         for name, (title, panels) in parts.items()
-        for path in figures.draw(folder / f"figure2{name}{ending}", f"{title}\n{data}", panels)
+        for path in figures.draw(
+            folder / f"figure2{name}{ending}",
+            f"{title}\n{data}",
+            panels,
+            same_height=name in COUNTED,
+        )
     ]
 
 
