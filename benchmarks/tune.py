@@ -161,7 +161,7 @@ TRIALS: dict[str, tuple[Round, Round]] = {
             [
                 {"meta_lr": 0.05},
                 {"meta_weight": 3.0},
-                {"rho": 0.25},
+                {"late_decay": 0.99},
                 {"weight_decay": 0.002},
                 {"mentor_epochs": 3},
             ],
