@@ -151,13 +151,13 @@ TRIALS: dict[str, tuple[Round, Round]] = {
             [
                 {"order": "second"},
                 {"meta_lr": 0.05},
-                {"consistency": "example"},
+                {"kl_mean": "example"},
                 {"lr": 0.1},
                 {"late_decay": 0.99},
             ],
         ),
         (
-            {"consistency": "example"},
+            {"kl_mean": "example"},
             [
                 {"meta_lr": 0.05},
                 {"meta_weight": 3.0},

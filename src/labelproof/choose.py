@@ -96,7 +96,9 @@ def decided(method: Method, value: float) -> Method:
 
 def settled_for_now(method: Method, kind: Kind) -> Method:
     """The record with its usual number where lambda_u is open, to measure what a run would take."""
-    return decided(method, USUAL[kind]) if undecided(method) else method
+    if not undecided(method):
+        return method
+    return decided(method, 0.0 if _labelled_alone(method) else USUAL[kind])
 
 
 def choose_lambda_u(
@@ -152,7 +154,7 @@ def choose_lambda_u(
 
 def without_trials(task: Task, method: Method) -> Choice | None:
     """The choice where there is none: nothing to weight, or too little data to try on."""
-    if getattr(method, "rows", "all") == "labelled":
+    if _labelled_alone(method):
         return Choice(value=0.0, why="lambda_u is 0, as rows='labelled' leaves it no rows.")
     value, needed = USUAL[task.kind], max(FEWEST[task.kind], PER_CLASS * task.num_classes)
     usual = f"lambda_u is {value:g}, the usual value for {task.kind}: "
@@ -182,6 +184,11 @@ def probe(task: Task, method: Method, seed: int) -> Probe:
     held = _spread(order[~taken[order]], HELD)
     short = _short(method, size, size / task.size)
     return Probe(method=short, part=taken.nonzero().squeeze(1), held=held.sort().values)
+
+
+def _labelled_alone(method: Method) -> bool:
+    """Whether the unsupervised loss has no rows."""
+    return getattr(method, "rows", "all") == "labelled"
 
 
 def _first_copies(task: Task) -> Tensor:

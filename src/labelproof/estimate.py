@@ -62,18 +62,19 @@ class Estimate:
 def estimate(task: Task, method: Method, trunk: Trunk, device: torch.device) -> Estimate:
     """Train each phase for one epoch on a few examples and scale up to the whole set."""
     rows = torch.linspace(0, task.size - 1, min(SAMPLE, task.size)).long()
-    few = replace(task, x=Some(task.x, rows), y=task.y[rows])
+    few = replace(task, x=Some(task.x, rows), y=task.y[rows], fixed=None)
     scale = task.size / len(rows)
     with torch.random.fork_rng(devices=[]):
         run = Run(few, trunk, device=device, seed=0)
         state = method.setup(run)
         parameters = sum(p.numel() for net in networks(state).values() for p in net.parameters())
         predict(method, state, few.x, few, device)  # the first pass pays for set-up
-        phases = {}
-        for number, phase in enumerate(method.plan()):
+        phases, epoch = {}, 0
+        for phase in method.plan():
             if not phase.epochs:
                 continue
-            run.begin(number)
+            run.begin(epoch)
+            epoch += phase.epochs
             if phase.enter:
                 phase.enter(state, run)
             start = time.perf_counter()

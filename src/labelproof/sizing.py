@@ -39,6 +39,8 @@ def suited(method: M, size: int, kind: Kind) -> M:
     if getattr(record, "warmup", 0):
         needed = min(math.ceil(WARM_STEPS / per_epoch), epochs // 3) if kind == "images" else 0
         changes["warmup"] = max(factor * record.warmup, needed)
+    if hasattr(record, "mentor_epochs"):
+        changes["mentor_epochs"] = factor * record.mentor_epochs
     if hasattr(record, "labelled"):
         changes |= _suited_parts(record.labelled, record.others, size)
     suited_record: M = replace(record, **changes)

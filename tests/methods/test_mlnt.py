@@ -187,7 +187,7 @@ def test_the_distance_is_a_mean_over_elements_or_examples(loss):
     element = F.kl_div(log_probs, target, reduction="none").mean()
     example = F.kl_div(log_probs, target, reduction="batchmean")
     torch.testing.assert_close(method.distance(logits, target).mean(), element)
-    by_example = replace(method, consistency="example")
+    by_example = replace(method, kl_mean="example")
     torch.testing.assert_close(by_example.distance(logits, target).mean(), example)
     torch.testing.assert_close(example, 4 * element)
 
@@ -237,7 +237,14 @@ def test_weight_and_decay_follow_the_ramp():
     method = MLNT(ramp=20.0, meta_weight=2.0)
     weights = [method.ramped_weight(epoch) for epoch in (0, 10, 20, 90)]
     assert weights == pytest.approx([2 * math.exp(-5), 2 * math.exp(-1.25), 2, 2])
-    assert [method.teacher_decay(epoch) for epoch in (0, 19.9, 20, 90)] == [0.99] * 2 + [0.999] * 2
+    late = [method.teacher_decay(epoch, 10_000) for epoch in (0, 19.9, 20, 90)]
+    assert late == [0.99] * 2 + [0.999] * 2
+
+
+def test_the_teacher_is_the_mean_of_the_first_steps_and_forgets_the_start():
+    method = MLNT(decay=0.9, late_decay=0.999, ramp=1.0)
+    assert [method.teacher_decay(5.0, step) for step in (0, 1, 3, 9_999)] == [0, 0.5, 0.75, 0.999]
+    assert method.teacher_decay(0.5, 50) == 0.9
 
 
 def test_mentor_and_student_each_have_the_whole_schedule_and_the_mentor_then_rests():
@@ -356,7 +363,7 @@ def test_recipes():
     assert [method.learning_rate(epoch, 120) for epoch in (79, 80)] == pytest.approx([0.2, 0.02])
     assert (method.synthetic, method.rho, method.neighbours, method.meta_lr) == (10, 0.5, 10, 0.2)
     assert (method.ramp, method.decay, method.late_decay) == (20, 0.99, 0.999)
-    assert (method.order, method.consistency, method.loss) == ("second", "element", "ce")
+    assert (method.order, method.kl_mean, method.loss) == ("second", "element", "ce")
     assert not is_ours("mlnt", "cifar10-default")
     for name in published_names("mlnt")[1:]:
         assert is_ours("mlnt", name)

@@ -90,7 +90,7 @@ class MLNT:
     meta_lr: NonNegative = 0.2  # of the imagined step
     order: Literal["second", "first"] = "second"  # derivatives; "first" takes the step as given
     meta_weight: NonNegative = 1.0  # α, of the meta loss
-    consistency: Literal["element", "example"] = "element"  # KL is a mean over B C | over B
+    kl_mean: Literal["element", "example"] = "element"  # KL is a mean over B C | over B
     ramp: Annotated[NonNegative, Epochs()] = 20.0  # epochs of the student until α is reached
     decay: Share = 0.99  # ε, of the teacher during the ramp
     late_decay: Share = 0.999  # ε, after it
@@ -149,7 +149,7 @@ class MLNT:
         total = torch.zeros((), device=run.device)
         for i, batch in enumerate(batches):
             elapsed = past + i / len(batches)
-            follow(teacher, net, self.teacher_decay(elapsed))
+            follow(teacher, net, self.teacher_decay(elapsed, past * len(batches) + i))
             with torch.no_grad():
                 target = self.probability(teacher(batch.views[0]))
             logits = net(batch.views[0])
@@ -163,9 +163,10 @@ class MLNT:
         """α exp(-5 (1 - t)²), t the share of the ramp after so many epochs of the student."""
         return self.meta_weight * fn.sigmoid_ramp(elapsed, self.ramp)
 
-    def teacher_decay(self, elapsed: float) -> float:
+    def teacher_decay(self, elapsed: float, step: int) -> float:
         """How much of the teacher stays at a step: less while student and teacher learn fast."""
-        return self.decay if elapsed < self.ramp else self.late_decay
+        decay = self.decay if elapsed < self.ramp else self.late_decay
+        return min(decay, step / (step + 1))  # a plain mean at first: the start is forgotten
 
     def meta_loss(
         self, state: State, batch: Batch, logits: Tensor, target: Tensor, run: Run
@@ -179,12 +180,25 @@ class MLNT:
         value, slopes = logits.new_zeros(()), [torch.zeros_like(w) for w in weights.values()]
         for _ in range(self.synthetic):
             labels = neighbour_labels(batch.y, near, self.rho, run.rng)
-            moved = self.imagined_step(weights, self.supervised(logits, labels).mean())
-            distance = self.distance(forward(net, moved, batch.views[0]), target).mean()
-            value += distance.detach() / self.synthetic
-            for slope, more in zip(slopes, derivatives(distance, [*weights.values()]), strict=True):
-                slope += more / self.synthetic
-        return with_slopes(value, [*weights.values()], slopes)
+            loss = self.supervised(logits, labels).mean()
+            value += self.add_slopes(slopes, net, weights, loss, batch.views[0], target)
+        return with_slopes(value / self.synthetic, [*weights.values()], slopes)
+
+    def add_slopes(
+        self,
+        slopes: Sequence[Tensor],
+        net: MultiHead,
+        weights: Mapping[str, Tensor],
+        loss: Tensor,
+        x: Tensor,
+        target: Tensor,
+    ) -> Tensor:
+        """J_m of one imagined step, a scalar; a share 1/M of its derivatives joins the slopes."""
+        moved = self.imagined_step(weights, loss)
+        distance = self.distance(forward(net, moved, x), target).mean()
+        for slope, more in zip(slopes, derivatives(distance, [*weights.values()]), strict=True):
+            slope += more / self.synthetic
+        return distance.detach()
 
     def imagined_step(self, weights: Mapping[str, Tensor], loss: Tensor) -> dict[str, Tensor]:
         """θ_m = θ - meta_lr ∂loss/∂θ; second order follows θ through the derivative too."""
@@ -197,7 +211,7 @@ class MLNT:
         """J: KL of the moved network's prediction from the teacher's, (B,); "element": over C."""
         log_probs = fn.calibrated_log_softmax(logits, self.gamma(logits))
         kl = fn.neg_entropy(target) - (target * log_probs).sum(1)
-        return kl / logits.shape[1] if self.consistency == "element" else kl
+        return kl / logits.shape[1] if self.kl_mean == "element" else kl
 
     # ---- losses and answers ----
 
@@ -265,7 +279,7 @@ def derivatives(loss: Tensor, weights: Sequence[Tensor], again: bool = False) ->
 def with_slopes(value: Tensor, weights: Sequence[Tensor], slopes: Sequence[Tensor]) -> Tensor:
     """A scalar with this value and these derivatives by the weights."""
     line = torch.stack([(w * s).sum() for w, s in zip(weights, slopes, strict=True)]).sum()
-    return value + line - line.detach()
+    return value + (line - line.detach())
 
 
 @torch.no_grad()

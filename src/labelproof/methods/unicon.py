@@ -127,7 +127,7 @@ class UniCon:
     lowest_at: Annotated[float, Range(0, 1, open_low=True)] = 0.8  # cosine: share of the epochs
     lr_floor: Share = 0.01  # cosine: the lowest rate, as a share of lr
     decay_at: Share = 0.5  # step: lr x 0.1 from this share of the epochs on
-    rewarm: Natural = 0  # one epoch in so many is on the given labels again (WebVision: 25)
+    rewarm: Annotated[Natural, Epochs()] = 0  # an epoch in so many is on the given labels
     rewarm_lr: Positive = 0.001
     confidence_penalty: NonNegative = 0.0  # weight of the negative entropy in the warm-up
     units: Literal["nats", "bits"] = "nats"  # of the divergence: released code | paper
