@@ -41,8 +41,9 @@ SYNTHETIC_NOTE = (
     "these rows repeat the asymmetric ones. DPC and DPC* are means of the last 10 epochs over 3 "
     "runs, DivideMix is last (asymmetric: run again by the authors of UniCon), ELR+ and PES are "
     "best epochs on the test set; UniCon is copied from its paper (which epoch is not said), and "
-    "run again for table 4 it got 94.2 at best on CIFAR-10 sym. 20%. How asymmetric CIFAR-100 noise was made is not known: "
-    "the released generator cannot make it; ours moves a class to the next of its superclass."
+    "run again for table 4 it got 94.2 at best on CIFAR-10 sym. 20%. How asymmetric CIFAR-100 "
+    "noise was made is not known: the released generator cannot make it; ours moves a class to the "
+    "next of its superclass."
 )
 
 HUMAN_COLUMNS = ("aggre", "rand1", "rand2", "rand3", "worst", "noisy100")

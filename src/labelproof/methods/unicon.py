@@ -62,11 +62,11 @@ PUBLISHED: dict[str, dict[str, Any]] = {
 }
 VECTORS: dict[str, Any] = {
     "epochs": 12,
-    "warmup": 3,
+    "warmup": 5,
     "batch": 128,
     "lr": 0.1,
     "lowest_at": 1.0,
-    "alpha": 1.0,
+    "alpha": 4.0,
     "lambda_u": 0.0,
 }
 IMAGES: dict[str, Any] = {"epochs": 60, "warmup": 5, "lowest_at": 1.0}
