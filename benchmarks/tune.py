@@ -297,11 +297,11 @@ TRIALS: dict[str, tuple[Round, Round]] = {
     ),
     "unicon": (
         (
-            {"lr": 0.02, "alpha": 4.0},
+            {"lr": 0.02, "warmup": 3},
             [{"lr": 0.1}, {"alpha": 1.0}, {"lambda_c": 0.0}, {"warmup": 1}, {"batch": 64}],
         ),
         (
-            {"lr": 0.1, "alpha": 4.0},
+            {"lr": 0.1, "warmup": 3},
             [{"lr": 0.2}, {"alpha": 1.0}, {"batch": 64}, {"warmup": 5}, {"lambda_c": 0.0}],
         ),
     ),
