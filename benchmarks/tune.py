@@ -147,7 +147,7 @@ TRIALS: dict[str, tuple[Round, Round]] = {
     ),
     "mlnt": (
         (
-            {},
+            {"kl_mean": "element", "weight_decay": 0.0005},
             [
                 {"order": "second"},
                 {"meta_lr": 0.05},
@@ -157,7 +157,7 @@ TRIALS: dict[str, tuple[Round, Round]] = {
             ],
         ),
         (
-            {"kl_mean": "example"},
+            {"kl_mean": "example", "weight_decay": 0.0005},
             [
                 {"meta_lr": 0.05},
                 {"meta_weight": 3.0},

@@ -41,9 +41,10 @@ VECTORS: dict[str, Any] = {
     "epochs": 15,
     "mentor_epochs": 5,
     "lr": 0.05,
-    "weight_decay": 5e-4,
+    "weight_decay": 2e-3,
     "synthetic": 5,
     "order": "first",
+    "kl_mean": "example",
     "ramp": 3.0,
 }
 IMAGES: dict[str, Any] = {

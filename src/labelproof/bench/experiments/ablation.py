@@ -23,9 +23,11 @@ PARTS: dict[str, dict[str, object]] = {
     "without large margin": {"criterion": "loss"},
     "without two heads": {"two_heads": "false"},
 }
-PLUGGED: dict[Scale, tuple[str, ...]] = {  # methods that take L_edl
-    "paper": ("ce", "mixup", "coteaching", "dividemix", "sop", "sop_plus", "unicon", "mlnt"),
-    "small": ("ce", "mixup", "coteaching", "dividemix", "sop", "sop_plus", "unicon"),
+# methods that take L_edl
+TAKERS = ("ce", "mixup", "coteaching", "dividemix", "sop", "sop_plus", "unicon", "mlnt")
+PLUGGED: dict[Scale, tuple[str, ...]] = {
+    "paper": TAKERS,
+    "small": TAKERS,
     "tiny": ("dividemix", "sop_plus"),
 }
 
