@@ -129,6 +129,10 @@ def test_lambda_u_takes_other_vectors_with_right_labels_to_test_by(tmp_path):
     assert [(c.row, c.column) for c in cells] == [
         (v, "given labels") for v in ("0", "25", "50", "150", "auto")
     ]
+    for data in (sources.data, None):
+        with pytest.raises(BadInput, match="--labels worst needs --data with arrays of these"):
+            wrong = replace(sources, data=data, labels=("worst",))
+            experiment("lambda_u").cells("small", wrong, 1)
     np.savez(tmp_path / "half.npz", x=x, y=y, x_test=x)
     with pytest.raises(BadInput, match=r"x, y, x_test and y_test in half\.npz, but y_test is not"):
         experiment("lambda_u").cells("small", replace(sources, data=tmp_path / "half.npz"), 1)

@@ -68,12 +68,18 @@ def _command(setting: Setting, value: str, scale: Scale, sources: Sources) -> tu
 
 def _settings(scale: Scale, sources: Sources) -> list[Setting]:
     """Columns for the data that is named."""
+    own = has_vectors(sources.data) and not has_label_sets(sources.data)
+    if scale == "small" and sources.labels and (own or sources.data is None):
+        raise BadInput(
+            f"--labels {','.join(sources.labels)} needs --data with arrays of these names; "
+            f"{f'{sources.data} has none' if own else 'made vectors have none'}, so leave it out."
+        )
     if scale == "small" and sources.data is None:
         return [
             _column(made.column, (str(made_file(sources, made)), "--noise", made.noise))
             for made in SETS
         ]
-    if scale == "small" and has_vectors(sources.data) and not has_label_sets(sources.data):
+    if scale == "small" and own:
         return [_column("given labels", (str(measurable(sources)),))]
     return _images(scale, sources) + _vectors(scale, sources)
 
