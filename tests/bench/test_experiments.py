@@ -130,8 +130,8 @@ def test_lambda_u_takes_other_vectors_with_right_labels_to_test_by(tmp_path):
         (v, "given labels") for v in ("0", "25", "50", "150", "auto")
     ]
     for data in (sources.data, None):
+        wrong = replace(sources, data=data, labels=("worst",))
         with pytest.raises(BadInput, match="--labels worst needs --data with arrays of these"):
-            wrong = replace(sources, data=data, labels=("worst",))
             experiment("lambda_u").cells("small", wrong, 1)
     np.savez(tmp_path / "half.npz", x=x, y=y, x_test=x)
     with pytest.raises(BadInput, match=r"x, y, x_test and y_test in half\.npz, but y_test is not"):
