@@ -65,7 +65,10 @@ def block(name: str, found: Summaries) -> str:
         if method == name:
             cells = [
                 mean([100 * run["accuracy"]["last"] for run in runs], 2),
-                mean([100 * run["accuracy"]["last"] for run in found["ce", data, labels]], 2),
+                mean(
+                    [100 * run["accuracy"]["last"] for run in found.get(("ce", data, labels), [])],
+                    2,
+                ),
                 mean([run["ece"] for run in runs], 3),
                 *(mean([run[key] for run in runs if run.get(key)], 3) for key in AUROCS),
             ]
