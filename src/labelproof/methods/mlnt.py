@@ -53,7 +53,7 @@ IMAGES: dict[str, Any] = {
     "lr": 0.05,
     "weight_decay": 5e-4,
     "synthetic": 5,
-    "order": "first",  # second costs three times as much with convolutions
+    "order": "first",  # second takes twice as many passes
     "ramp": 10.0,
 }
 
