@@ -13,11 +13,11 @@ import time
 import torch
 
 from labelproof import functional as fn
-from labelproof.engine.run import Run
+from labelproof.data.task import Resident, Task
 from labelproof.methods.ce import CrossEntropy
 from labelproof.methods.dpc import DPC
 from labelproof.nets import build_trunk
-from labelproof.task import Resident, Task
+from labelproof.training.run import Run
 from labelproof.views import ImageViews, VectorViews
 
 B = 64

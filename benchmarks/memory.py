@@ -26,10 +26,10 @@ import torch
 from PIL import Image, ImageFilter
 from torch import nn
 
-from labelproof.build import prepare
-from labelproof.engine.batches import Batches
-from labelproof.sources import SourceOptions, load
-from labelproof.task import Examples
+from labelproof.data.readers import SourceOptions, load
+from labelproof.data.task import Examples
+from labelproof.runs.prepare import prepare
+from labelproof.training.batches import Batches
 
 EDGE, CLASSES, DISTINCT, PROMISE = 256, 10, 300, 3.0
 

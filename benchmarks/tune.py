@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from labelproof.fit import fit
-from labelproof.recipes import own_data
-from labelproof.sources import SourceOptions, load
-from labelproof.task import Resident
+from labelproof.data.readers import SourceOptions, load
+from labelproof.data.task import Resident
+from labelproof.pipeline import fit
+from labelproof.recipes.recipe import own_data
 
 TRAIN, JUDGE = 20_000, 10_000
 Round = tuple[dict[str, Any], list[dict[str, Any]]]  # where it starts, and five changes of that

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-from labelproof.engine.method import Method
 from labelproof.methods.backward import Backward
 from labelproof.methods.bootstrap import Bootstrap
 from labelproof.methods.ce import CrossEntropy
@@ -22,6 +21,7 @@ from labelproof.methods.pes import PES
 from labelproof.methods.sop import SOP
 from labelproof.methods.sop_plus import SOPPlus
 from labelproof.methods.unicon import UniCon
+from labelproof.training.protocol import Method
 
 CASES: dict[str, Method] = {
     "ce": CrossEntropy(epochs=6, batch=32, lr=0.05),

@@ -13,12 +13,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from labelproof.engine.log import Silent
-from labelproof.engine.loop import Result, train
-from labelproof.engine.method import Method
-from labelproof.engine.run import Run
+from labelproof.data.task import Audit, Inputs, Resident, Task
 from labelproof.nets.small import MLP
-from labelproof.task import Audit, Inputs, Resident, Task
+from labelproof.training.log import Silent
+from labelproof.training.loop import Result, train
+from labelproof.training.protocol import Method
+from labelproof.training.run import Run
 from labelproof.views import ImageViews, VectorViews
 
 CPU = torch.device("cpu")

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from labelproof.errors import BadInput, RunFailed
-    from labelproof.estimator import NoisyLabelClassifier
-    from labelproof.issues import find_label_issues, label_quality
-    from labelproof.loading import load_model
     from labelproof.methods import METHODS
     from labelproof.methods.ce import CrossEntropy
     from labelproof.methods.dpc import DPC
+    from labelproof.runs.load import load_model
+    from labelproof.sklearn.estimator import NoisyLabelClassifier
+    from labelproof.sklearn.issues import find_label_issues, label_quality
 
 __version__ = "0.1.0"
 __all__ = [
@@ -33,11 +33,11 @@ _HOMES = {
     "CrossEntropy": "methods.ce",
     "DPC": "methods.dpc",
     "METHODS": "methods",
-    "NoisyLabelClassifier": "estimator",
+    "NoisyLabelClassifier": "sklearn.estimator",
     "RunFailed": "errors",
-    "find_label_issues": "issues",
-    "label_quality": "issues",
-    "load_model": "loading",
+    "find_label_issues": "sklearn.issues",
+    "label_quality": "sklearn.issues",
+    "load_model": "runs.load",
 }
 
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from labelproof.bench.borrowed import borrowed, settings_files
 from labelproof.bench.cell import Sources
 from labelproof.bench.experiments.registry import experiment
+from labelproof.bench.recipe_origin import borrowed, settings_files
 from labelproof.bench.results import Record, Results
 from labelproof.bench.scales import nearest_recipe
 from labelproof.methods import METHODS
-from labelproof.recipes import published_names
+from labelproof.recipes.recipe import published_names
 
 
 def note(name: str, data: Path, methods: tuple[str, ...]) -> list[str]:

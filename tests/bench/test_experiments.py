@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 from bench_cells import finished
 
-from labelproof.bench import cleanlab
+from labelproof.bench import cleanlab_rival as cleanlab
 from labelproof.bench.cell import Sources
-from labelproof.bench.estimate import finish_time, parsed
+from labelproof.bench.duration import finish_time, parsed
 from labelproof.bench.experiments.registry import NAMES, experiment
-from labelproof.bench.made import SETS
+from labelproof.bench.made_vectors import SETS
 from labelproof.bench.scales import nearest_recipe
 from labelproof.errors import BadInput
 from labelproof.methods import METHODS
-from labelproof.recipes import check_names, chosen_method, published_names
-from labelproof.settings import split_settings
+from labelproof.recipes.recipe import check_names, chosen_method, published_names
+from labelproof.training.settings import split_settings
 
 OWN = [name for name in NAMES if name not in ("overconfidence", "webvision")]
 FIGURES = {"beta", "gamma"}

@@ -20,14 +20,14 @@ from labelproof.bench.experiments import overconfidence_tables as tables
 from labelproof.bench.experiments import synthetic
 from labelproof.bench.experiments.overconfidence_outputs import Outputs, read_outputs
 from labelproof.bench.results import Record, Results
+from labelproof.data.readers import SourceOptions, load
 from labelproof.errors import BadInput
-from labelproof.fit import fit
-from labelproof.link import Link
-from labelproof.loading import load_model
+from labelproof.judging.link import Link
 from labelproof.methods.ce import CrossEntropy
 from labelproof.methods.dividemix import DivideMix
 from labelproof.methods.dpc import DPC
-from labelproof.sources import SourceOptions, load
+from labelproof.pipeline import fit
+from labelproof.runs.load import load_model
 
 SHORT = {"epochs": 3, "warmup": 2, "batch": 16, "lr": 0.05}
 FIGURES = ("figure1", "figure2a-reliability", "figure2b-confidence", "figure2c-logit")

@@ -7,8 +7,8 @@ import pytest
 
 from labelproof.bench import prepare
 from labelproof.bench.cell import Sources
+from labelproof.data.readers import SourceOptions, load
 from labelproof.errors import BadInput
-from labelproof.sources import SourceOptions, load
 
 SETS = ("clean", "aggre", "rand1", "rand2", "rand3", "worst")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from labelproof.bench.cell import Cell
-from labelproof.bench.published import (
+from labelproof.bench.published_numbers import (
     ABLATION_BEST,
     ABLATION_COLUMNS,
     ABLATION_LAST,

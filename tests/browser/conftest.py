@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from pages import Server
 
-from labelproof.fit import fit
-from labelproof.recipes import chosen_method
-from labelproof.sources import load
+from labelproof.data.readers import load
+from labelproof.pipeline import fit
+from labelproof.recipes.recipe import chosen_method
 
 FLAGS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--hide-scrollbars",

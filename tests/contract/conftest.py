@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from cases import CASES, WITH_EDL
-from labelproof.engine.method import Method
+from labelproof.training.protocol import Method
 
 PATIENCE = 120  # seconds; a test takes one or two
 

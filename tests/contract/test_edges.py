@@ -8,9 +8,9 @@ import pytest
 import torch
 from test_learning import assert_answers
 
+from labelproof.data.task import Audit, Resident
 from labelproof.errors import BadInput, RunFailed
-from labelproof.sizing import shortened
-from labelproof.task import Audit, Resident
+from labelproof.recipes.sizing import shortened
 from tiny import Problem, blobs, patterns
 
 

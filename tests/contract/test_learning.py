@@ -9,9 +9,9 @@ import torch
 
 from cases import CASES
 from labelproof import metrics
-from labelproof.engine.loop import Result
-from labelproof.engine.method import Phase
 from labelproof.methods import METHODS
+from labelproof.training.loop import Result
+from labelproof.training.protocol import Phase
 from tiny import Problem, blobs, patterns
 
 ENOUGH = 0.75  # accuracy; guessing gives 0.33, and 40% of the labels are wrong

@@ -14,10 +14,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from labelproof.engine import checkpoint
-from labelproof.engine.loop import Result
-from labelproof.engine.method import Method
-from labelproof.task import Audit, Task
+from labelproof.data.task import Audit, Task
+from labelproof.training import checkpoint
+from labelproof.training.loop import Result
+from labelproof.training.protocol import Method
 from tiny import Interrupting, Problem, Slow, blobs, interrupted, patterns, same_bits
 
 SIZE = 75  # no multiple of a batch

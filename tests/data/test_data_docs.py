@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from labelproof.data.readers.published.named import NAMES
 from labelproof.noise import KINDS, parse_noise
-from labelproof.sources.published.named import NAMES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE, flags=re.DOTALL | re.MULTILINE)

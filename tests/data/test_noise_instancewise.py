@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
+from labelproof.data.task import Resident
 from labelproof.errors import BadInput
 from labelproof.noise import apply_noise, instance, parse_noise, pmd, probe_probabilities
-from labelproof.task import Resident
 
 CLASSES = tuple("abcdefghij")
 

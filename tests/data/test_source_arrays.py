@@ -10,8 +10,8 @@ from PIL import Image
 from sklearn.datasets import load_digits
 from torch.utils.data import TensorDataset
 
+from labelproof.data.readers import SourceOptions, from_arrays, from_dataset, load
 from labelproof.errors import BadInput
-from labelproof.sources import SourceOptions, from_arrays, from_dataset, load
 
 LABELS = [0, 1, 0, 1]
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from source_files import picture
 
+from labelproof.data.readers import SourceOptions, load
+from labelproof.data.readers.file_names import printable
 from labelproof.errors import BadInput
-from labelproof.sources import SourceOptions, load
-from labelproof.sources.names import printable
 
 
 def flat(root, names):
@@ -140,7 +140,7 @@ def test_table_of_images_for_a_folder_of_images(class_folder):
 
 
 def load_vectors():
-    from labelproof.sources import from_arrays
+    from labelproof.data.readers import from_arrays
 
     return from_arrays(np.eye(4), ["cat", "dog"] * 2)
 

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from source_files import only_bad_input
 
-from labelproof.sources import SourceOptions, load
+from labelproof.data.readers import SourceOptions, load
 
 FUZZ = settings(
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]

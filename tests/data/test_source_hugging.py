@@ -10,8 +10,8 @@ import pytest
 import torch
 from source_files import picture
 
+from labelproof.data.readers import SourceOptions, load, load_like, save_like
 from labelproof.errors import BadInput
-from labelproof.sources import SourceOptions, load, load_like, save_like
 
 datasets = pytest.importorskip("datasets", reason="the extra hf is not installed")
 

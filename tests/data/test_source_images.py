@@ -11,9 +11,9 @@ import torch
 from PIL import Image, ImageOps
 from source_files import picture
 
+from labelproof.data.readers import SourceOptions, find_duplicates, load
+from labelproof.data.readers.pixels import TURNS, Unreadable, choose_size, decode, fit, measure
 from labelproof.errors import BadInput, RunFailed
-from labelproof.sources import SourceOptions, find_duplicates, load
-from labelproof.sources.pixels import TURNS, Unreadable, choose_size, decode, fit, measure
 
 STREAM = SourceOptions(memory_gb=0)
 
@@ -159,7 +159,9 @@ def test_cache_is_used_again_and_renewed_when_a_file_changes(class_folder, tmp_p
         "hashes.npy",
         "pixels.bin",
     ]
-    monkeypatch.setattr("labelproof.sources.cache.decode", lambda *_: pytest.fail("decoded again"))
+    monkeypatch.setattr(
+        "labelproof.data.readers.pixel_cache.decode", lambda *_: pytest.fail("decoded again")
+    )
     second = load(root, options)
     assert second.x.digest() == first.x.digest()
     monkeypatch.undo()
@@ -176,7 +178,7 @@ def test_a_cache_that_fails_half_way_leaves_nothing(class_folder, tmp_path, monk
     def fail(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("labelproof.sources.cache._decode_into", fail)
+    monkeypatch.setattr("labelproof.data.readers.pixel_cache._decode_into", fail)
     with pytest.raises(BadInput, match="No space left"):
         load(root, SourceOptions(memory_gb=0, cache=cache))
     assert list(cache.iterdir()) == []

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from labelproof.data.labels import encode_labels
+from labelproof.data.readers import check_labels, from_arrays
 from labelproof.errors import BadInput
-from labelproof.sources import check_labels, from_arrays
-from labelproof.sources.labels import encode_labels
 
 
 def encoded(values, **options):

@@ -14,11 +14,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from source_files import only_bad_input, picture
 
+from labelproof.data.readers import SourceOptions, load
+from labelproof.data.readers.published.cifar import CIFAR10, read_binary, read_python
+from labelproof.data.readers.published.idx import read_idx
+from labelproof.data.readers.published.unpickle import plain
 from labelproof.errors import BadInput
-from labelproof.sources import SourceOptions, load
-from labelproof.sources.published.cifar import CIFAR10, read_binary, read_python
-from labelproof.sources.published.idx import read_idx
-from labelproof.sources.published.unpickle import plain
 
 NAMES10 = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
 FUZZ = settings(

@@ -12,8 +12,7 @@ import pytest
 import torch
 from source_files import picture
 
-from labelproof.errors import BadInput
-from labelproof.sources import (
+from labelproof.data.readers import (
     SourceOptions,
     find_duplicates,
     load,
@@ -22,6 +21,7 @@ from labelproof.sources import (
     save_encoder,
     save_like,
 )
+from labelproof.errors import BadInput
 
 
 def write(path, text, encoding="utf-8"):

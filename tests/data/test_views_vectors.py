@@ -4,8 +4,8 @@ import pytest
 import torch
 from PIL import Image
 
+from labelproof.data.task import Resident
 from labelproof.errors import BadInput
-from labelproof.task import Resident
 from labelproof.views import (
     PUBLISHED,
     ImageViews,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from labelproof.estimator import NoisyLabelClassifier
+from labelproof.sklearn.estimator import NoisyLabelClassifier
 
 
 @parametrize_with_checks([NoisyLabelClassifier("ce")])

@@ -12,7 +12,7 @@ from test_forward import LABELS, LOGITS, LOPSIDED, T, corrupted
 from labelproof import functional as fn
 from labelproof.errors import BadInput
 from labelproof.methods.backward import IMAGES, VECTORS, Backward, backward_loss
-from labelproof.recipes import published
+from labelproof.recipes.recipe import published
 from tiny import blobs
 
 

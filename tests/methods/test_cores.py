@@ -10,8 +10,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from labelproof.engine.batches import Batch
-from labelproof.engine.learner import Learner
 from labelproof.errors import BadInput
 from labelproof.methods.cores import (
     CORES,
@@ -24,7 +22,9 @@ from labelproof.methods.cores import (
     regularised_loss,
     sieve_score,
 )
-from labelproof.recipes import published
+from labelproof.recipes.recipe import published
+from labelproof.training.batches import Batch
+from labelproof.training.learner import Learner
 from tiny import Interrupting, blobs, interrupted, patterns, same_bits
 
 TINY = CORES(epochs=8, batch=16, lr=0.1, beta=1.0, beta_from=2, beta_full=5, sieve_from=4)

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 
 from labelproof import functional as fn
 from labelproof.methods.coteaching import IMAGES, PUBLISHED, VECTORS, CoTeaching
-from labelproof.recipes import published
+from labelproof.recipes.recipe import published
 from tiny import blobs
 
 TINY = CoTeaching(epochs=6, batch=32, noise_rate=0.4, ramp=3, lr=0.01)

@@ -10,10 +10,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from labelproof import functional as fn
-from labelproof.engine.batches import Batch
 from labelproof.errors import BadInput
 from labelproof.methods.dividemix import IMAGES, VECTORS, DivideMix, Mixed
 from labelproof.methods.dpc import DPC
+from labelproof.training.batches import Batch
 from tiny import blobs
 
 TINY = DivideMix(epochs=6, warmup=2, batch=16, lr=0.05, lambda_u=5.0, ramp=2.0)

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from labelproof import functional as fn
-from labelproof.engine.learner import Learner
-from labelproof.engine.run import Run
 from labelproof.errors import BadInput
 from labelproof.methods.dpc import DPC, State
+from labelproof.training.learner import Learner
+from labelproof.training.run import Run
 from tiny import Problem, blobs
 
 B = 4

@@ -14,10 +14,10 @@ from torch import Tensor, nn
 from torch.distributions import Dirichlet, kl_divergence
 
 from labelproof import functional as fn
-from labelproof.engine.batches import Batch
-from labelproof.engine.learner import Learner
 from labelproof.methods.dpc import DPC, Mixed
 from labelproof.nets.heads import MultiHead
+from labelproof.training.batches import Batch
+from labelproof.training.learner import Learner
 
 RECORDED = Path(__file__).parents[1] / "parity" / "data"
 C = 4

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from labelproof.methods.elr import ELR, IMAGES, VECTORS
-from labelproof.recipes import published
+from labelproof.recipes.recipe import published
 from tiny import blobs
 
 LOGITS = torch.randn(6, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)

@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 
 from labelproof import functional as fn
-from labelproof.engine.batches import Batch
 from labelproof.methods.elr_plus import IMAGES, VECTORS, ELRPlus, follow
+from labelproof.training.batches import Batch
 from tiny import blobs, patterns
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from labelproof.errors import BadInput
 from labelproof.methods.gce import GCE, IMAGES, VECTORS, generalised_cross_entropy
-from labelproof.recipes import published
+from labelproof.recipes.recipe import published
 from tiny import blobs
 
 LOGITS = torch.randn(12, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64) * 3

@@ -13,6 +13,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from labelproof import functional as fn
 from labelproof.errors import BadInput
+from labelproof.judging.scores import kind_of_scores, log_evidence
 from labelproof.methods.mlnt import (
     IMAGES,
     MLNT,
@@ -25,8 +26,7 @@ from labelproof.methods.mlnt import (
     with_slopes,
 )
 from labelproof.nets.small import MLP
-from labelproof.recipes import chosen_net, is_ours, published, published_names
-from labelproof.scores import kind_of_scores, log_evidence
+from labelproof.recipes.recipe import chosen_net, is_ours, published, published_names
 from tiny import blobs, patterns
 
 

@@ -11,7 +11,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from labelproof import functional as fn
-from labelproof.engine.batches import Batch
 from labelproof.errors import BadInput
 from labelproof.methods.pes import (
     IMAGES,
@@ -22,6 +21,7 @@ from labelproof.methods.pes import (
     batch_split,
     class_weights,
 )
+from labelproof.training.batches import Batch
 from tiny import blobs, patterns
 
 TINY = PES(epochs=8, early=2, renew=1, renew_lr=0.01, batch=32, lr=0.1, lambda_u=5.0, ramp=2.0)

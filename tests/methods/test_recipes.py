@@ -7,7 +7,7 @@ import pytest
 from labelproof.errors import BadInput
 from labelproof.methods import METHODS
 from labelproof.nets import NETS
-from labelproof.recipes import (
+from labelproof.recipes.recipe import (
     chosen_method,
     chosen_net,
     nearest_recipe,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from labelproof.recipes import chosen_net, published, published_names
+from labelproof.recipes.recipe import chosen_net, published, published_names
 
 SYMMETRIC, ASYMMETRIC = ("0.2", "0.5", "0.8"), ("0.1", "0.3", "0.4")
 HUMANS = ("aggre", "rand1", "rand2", "rand3", "worst")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from labelproof.recipes import (
+from labelproof.recipes.recipe import (
     check_names,
     chosen_net,
     nearest_recipe,

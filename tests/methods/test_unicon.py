@@ -11,10 +11,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from labelproof import functional as fn
-from labelproof.engine.batches import Batch
 from labelproof.errors import BadInput
 from labelproof.methods.unicon import IMAGES, VECTORS, Mixed, Split, UniCon
-from labelproof.recipes import chosen_net, nearest_recipe, published, published_names
+from labelproof.recipes.recipe import chosen_net, nearest_recipe, published, published_names
+from labelproof.training.batches import Batch
 from tiny import blobs, patterns
 
 TINY = UniCon(epochs=6, warmup=2, batch=16, lr=0.05, lambda_u=5.0, ramp=2.0)

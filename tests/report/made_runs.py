@@ -13,11 +13,11 @@ import numpy as np
 from PIL import Image
 
 from labelproof import report
-from labelproof.fit import fit
-from labelproof.outcome import label_table
-from labelproof.recipes import chosen_method
-from labelproof.sources import SourceOptions, load
-from labelproof.task import Examples
+from labelproof.data.readers import SourceOptions, load
+from labelproof.data.task import Examples
+from labelproof.judging.label_table import label_table
+from labelproof.pipeline import fit
+from labelproof.recipes.recipe import chosen_method
 
 CLASSES = ("cat", "dog", "owl")
 HEADER = ("index", "id", "given", "suggested", "p_clean", "p_suggested", "margin", "suspect")
@@ -99,7 +99,7 @@ def trained(data: str | Path, out: Path, *, noise: str | None = None, **options:
         key: str(value) if isinstance(value, Path) else value for key, value in options.items()
     }
     # one epoch teaches too little for a run to suspect anything by itself
-    with patch("labelproof.runfolder.suspect_table", lambda judged: label_table(judged, 1.0)):
+    with patch("labelproof.runs.folder.suspect_table", lambda judged: label_table(judged, 1.0)):
         fit(
             examples,
             chosen_method("ce", examples.kind, {"epochs": "1"}),

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markupsafe import Markup
 
-from labelproof.report import figures, svg
+from labelproof.report import plots as figures
+from labelproof.report import svg
 from labelproof.report.page import chance, percent
 
 

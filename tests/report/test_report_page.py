@@ -18,9 +18,10 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from labelproof.cli.app import app
+from labelproof.data.readers import SourceOptions, load
 from labelproof.errors import BadInput
-from labelproof.report import words, write
-from labelproof.sources import SourceOptions, load
+from labelproof.report import sentences as words
+from labelproof.report import write
 
 
 class Page(HTMLParser):

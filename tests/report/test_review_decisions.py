@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from made_runs import made_run
 
 from labelproof.errors import BadInput
-from labelproof.review.decisions import Decisions, Known, open_decisions, read_decisions
+from labelproof.runs.decisions import Decisions, Known, open_decisions, read_decisions
 
 SIZE = 6
 CLASSES = ("cat", "dog", "owl")
@@ -227,7 +227,7 @@ def test_decisions_to_look_at_cannot_be_added_to() -> None:
 
 
 def test_a_made_run_can_be_reviewed(tmp_path: Path) -> None:
-    from labelproof.review.run import open_review
+    from labelproof.review.reviewed_run import open_review
 
     review = open_review(made_run(tmp_path / "run"), write=True)
     index = int(review.rows.index[0])

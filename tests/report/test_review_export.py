@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from made_runs import made_run, picture_folder, table, trained
 
+from labelproof.data.readers import SourceOptions, load
 from labelproof.errors import BadInput
-from labelproof.report.shown import FromExamples
-from labelproof.review.export import export, in_words
-from labelproof.review.run import Reviewed, open_review
-from labelproof.sources import SourceOptions, load
+from labelproof.report.example_view import FromExamples
+from labelproof.review.corrected import export, in_words
+from labelproof.review.reviewed_run import Reviewed, open_review
 
 pandas = pytest.importorskip("pandas")
 

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from made_runs import table, trained
 
-from labelproof.build import prepare
+from labelproof.data.readers import load
 from labelproof.errors import BadInput
-from labelproof.fit import fit
-from labelproof.recipes import chosen_method
-from labelproof.review.refit import hold, refit_arguments
-from labelproof.review.run import open_review
-from labelproof.sources import load
+from labelproof.pipeline import fit
+from labelproof.recipes.recipe import chosen_method
+from labelproof.review.reviewed_run import open_review
+from labelproof.runs.prepare import prepare
+from labelproof.runs.reviewed import hold, refit_arguments
 
 NOISE = "symmetric:0.5"
 

@@ -14,13 +14,13 @@ import pytest
 from made_runs import made_run, table
 from starlette.testclient import TestClient
 
+from labelproof.data.readers import load
 from labelproof.errors import BadInput
-from labelproof.report.shown import FromExamples, Nothing
-from labelproof.review.again import Again
+from labelproof.report.example_view import FromExamples, Nothing
 from labelproof.review.app import Desk, make_app
-from labelproof.review.run import Reviewed, open_review
+from labelproof.review.refit_job import Again
+from labelproof.review.reviewed_run import Reviewed, open_review
 from labelproof.review.serve import bind
-from labelproof.sources import load
 
 TOKEN = "a-secret-token"
 HOST = "http://127.0.0.1:4321"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from labelproof.methods import METHODS
-from labelproof.recipes import is_ours, published_names
+from labelproof.recipes.recipe import is_ours, published_names
 
 
 def test_json_marks_the_recipes_that_are_ours(labelproof):

@@ -12,7 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from labelproof.recipes import known_defaults
+from labelproof.recipes.recipe import known_defaults
 
 if TYPE_CHECKING:
     from labelproof.bench.results import Results

@@ -23,7 +23,7 @@ def main() -> None:
     threading.Thread(target=watch, args=(parent,), daemon=True).start()
     sys.argv = ["labelproof", *sys.argv[2:]]
     if label == "cleanlab":
-        from labelproof.bench.cleanlab import main as run  # its import is slow
+        from labelproof.bench.cleanlab_rival import main as run  # its import is slow
     else:
         from labelproof.cli import main as run
     run()

@@ -13,10 +13,10 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from labelproof.engine.method import Method
-from labelproof.engine.run import Run, Trunk
-from labelproof.estimate import Some
-from labelproof.task import Task
+from labelproof.data.task import Task
+from labelproof.training.estimate import Some
+from labelproof.training.protocol import Method
+from labelproof.training.run import Run, Trunk
 
 SAMPLE = 512  # training examples that passes are counted on
 BATCH = 32  # examples of the measured pass

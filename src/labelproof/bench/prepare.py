@@ -17,12 +17,12 @@ import numpy.typing as npt
 import torch
 
 from labelproof.bench.cell import Sources
+from labelproof.data.readers import SourceOptions, load
+from labelproof.data.readers.npz import read_arrays
+from labelproof.data.readers.published import digits
+from labelproof.data.task import Inputs
 from labelproof.errors import BadInput
 from labelproof.files import written_whole
-from labelproof.sources import SourceOptions, load
-from labelproof.sources.npz import read_arrays
-from labelproof.sources.published import digits
-from labelproof.task import Inputs
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 LABEL_SETS = ("clean", "aggre", "rand1", "rand2", "rand3", "worst")

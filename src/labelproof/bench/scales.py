@@ -19,11 +19,11 @@ from labelproof.bench.prepare import (
     small_vectors,
     tiny_images,
 )
+from labelproof.data.readers.published.cifar import CIFAR10, CIFAR100
+from labelproof.data.readers.published.humans import FOLDERS, SETS
+from labelproof.data.readers.published.locate import locate
 from labelproof.errors import BadInput
-from labelproof.recipes import HUMAN_RATES, nearest_recipe, published
-from labelproof.sources.published.cifar import CIFAR10, CIFAR100
-from labelproof.sources.published.humans import FOLDERS, SETS
-from labelproof.sources.published.locate import locate
+from labelproof.recipes.recipe import HUMAN_RATES, nearest_recipe, published
 
 EPOCHS: Mapping[Scale, int] = {"small": 24, "tiny": 4}
 WARMUP: Mapping[Scale, int] = {"small": 5, "tiny": 2}  # of DPC, DivideMix and UniCon

@@ -13,14 +13,14 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from labelproof.bench.borrowed import SETTINGS, settings_files
 from labelproof.bench.cell import SCALES, Cell, Experiment, Scale, Sources, without_folders
-from labelproof.bench.display import Display, place
 from labelproof.bench.experiments.registry import NAMES, experiment
+from labelproof.bench.grid_progress import Display, place
+from labelproof.bench.recipe_origin import SETTINGS, settings_files
 from labelproof.bench.results import Results, read_record, write_results
 from labelproof.bench.runner import alone, run_cells
 from labelproof.errors import BadInput
-from labelproof.settings import nearest
+from labelproof.training.settings import nearest
 
 CORES = os.cpu_count() or 1
 PASSING = ("--only", "--jobs", "--out")  # options that change nothing in a table of the whole grid
@@ -107,7 +107,7 @@ def bench(
     if not picked:
         raise BadInput(f"no cell has {only!r} in it; --dry-run without --only shows them all.")
     if dry_run:
-        from labelproof.bench.estimate import show_estimates
+        from labelproof.bench.duration import show_estimates
 
         show_estimates(picked, out / "cells", jobs, Console())
         return

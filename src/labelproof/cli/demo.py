@@ -11,12 +11,12 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from labelproof.engine.log import reporter_for
+from labelproof.data.readers import load
+from labelproof.data.task import Examples
 from labelproof.errors import BadInput
-from labelproof.fit import fit
-from labelproof.recipes import chosen_method
-from labelproof.sources import load
-from labelproof.task import Examples
+from labelproof.pipeline import fit
+from labelproof.recipes.recipe import chosen_method
+from labelproof.training.log import reporter_for
 
 NOISE = "symmetric:0.4"
 EPOCHS = 20  # enough for 1,437 pictures of 8 x 8 pixels

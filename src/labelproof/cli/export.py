@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from labelproof.export import export_folder, export_onnx
-from labelproof.loading import load_model
+from labelproof.runs.export import export_folder, export_onnx
+from labelproof.runs.load import load_model
 
 
 class Format(str, Enum):

@@ -12,14 +12,14 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from labelproof import runfolder
 from labelproof.cli import options as opt
-from labelproof.cli.reading import read
-from labelproof.engine.log import reporter_for
-from labelproof.engine.track import Tensorboard
-from labelproof.fit import fit as train
-from labelproof.recipes import check_names, chosen_method, chosen_net
-from labelproof.settings import split_settings
+from labelproof.cli.read_data import read
+from labelproof.pipeline import fit as train
+from labelproof.recipes.recipe import check_names, chosen_method, chosen_net
+from labelproof.runs import folder as runfolder
+from labelproof.training.log import reporter_for
+from labelproof.training.settings import split_settings
+from labelproof.training.tensorboard import Tensorboard
 
 
 def fit(

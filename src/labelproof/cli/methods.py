@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from labelproof.methods import METHODS
-from labelproof.recipes import is_ours, published_names
+from labelproof.recipes.recipe import is_ours, published_names
 
 JSON_HELP = (
     "For programs; with every setting and its default, and in `recipes` the names for --recipe. "

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from labelproof.calibrate import How
-from labelproof.sources import SourceOptions
+from labelproof.data.readers import SourceOptions
+from labelproof.judging import How
 
 READING = "Reading the data"
 TRAINING = "Training"

@@ -9,20 +9,20 @@ import torch
 import typer
 from rich.console import Console
 
-from labelproof.build import prepare
-from labelproof.calibrate import How
-from labelproof.calibrate.crossfit import FEWEST, part_of, split, suited_to_half
-from labelproof.choose import settled_for_now, trial_seconds, undecided
 from labelproof.cli import options as opt
-from labelproof.cli.reading import read
-from labelproof.engine.method import Method
-from labelproof.engine.run import Trunk, pick_device
-from labelproof.estimate import Estimate, estimate
-from labelproof.fit import make_trunk
-from labelproof.recipes import check_names, chosen_method, chosen_net
-from labelproof.settings import settings_of, split_settings
-from labelproof.sources import find_duplicates
-from labelproof.task import Examples, Task
+from labelproof.cli.read_data import read
+from labelproof.data.readers import find_duplicates
+from labelproof.data.task import Examples, Task
+from labelproof.judging import How
+from labelproof.judging.crossfit import FEWEST, part_of, split, suited_to_half
+from labelproof.judging.tune import settled_for_now, trial_seconds, undecided
+from labelproof.pipeline import make_trunk
+from labelproof.recipes.recipe import check_names, chosen_method, chosen_net
+from labelproof.runs.prepare import prepare
+from labelproof.training.estimate import Estimate, estimate
+from labelproof.training.protocol import Method
+from labelproof.training.run import Trunk, pick_device
+from labelproof.training.settings import settings_of, split_settings
 from labelproof.views import views_sheet
 
 SHOWN = 12  # classes, duplicates and files listed one by one

@@ -10,10 +10,10 @@ from rich.console import Console
 from rich.progress import Progress
 
 from labelproof.cli import options as opt
-from labelproof.cli.reading import read_like
+from labelproof.cli.read_data import read_like
 from labelproof.errors import BadInput
-from labelproof.loading import load_model
-from labelproof.predictions import Written, write_predictions
+from labelproof.runs.load import load_model
+from labelproof.runs.predictions import Written, write_predictions
 
 
 def predict(

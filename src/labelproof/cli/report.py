@@ -10,13 +10,13 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
+from labelproof.data.task import Examples
 from labelproof.errors import BadInput
 from labelproof.report import write
+from labelproof.report.example_view import files_of
 from labelproof.report.facts import gather
-from labelproof.report.reread import read_again
+from labelproof.report.reread_data import read_again
 from labelproof.report.rows import LabelRows
-from labelproof.report.shown import files_of
-from labelproof.task import Examples
 
 RunFolder = Annotated[Path, typer.Argument(help="The folder of a finished run.", metavar="RUN")]
 

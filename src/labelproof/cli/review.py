@@ -12,10 +12,10 @@ from rich.console import Console
 
 from labelproof.cli.report import RunFolder, read_run
 from labelproof.errors import BadInput
-from labelproof.report.shown import FromExamples, Nothing, Shown, files_of
-from labelproof.review.export import export as write_export
-from labelproof.review.export import in_words
-from labelproof.review.run import Reviewed, open_review
+from labelproof.report.example_view import FromExamples, Nothing, Shown, files_of
+from labelproof.review.corrected import export as write_export
+from labelproof.review.corrected import in_words
+from labelproof.review.reviewed_run import Reviewed, open_review
 
 
 def review(
@@ -52,8 +52,8 @@ def review(
 
 
 def _serve(opened: Reviewed, port: int | None, no_browser: bool, console: Console) -> None:
-    from labelproof.review.again import Again
     from labelproof.review.app import Desk
+    from labelproof.review.refit_job import Again
     from labelproof.review.serve import bind, serve
 
     def ready(address: str) -> None:

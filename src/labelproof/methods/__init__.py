@@ -1,6 +1,5 @@
 """Every method by name. A new one: its file, a line here and in tests/cases.py, a page in docs/."""
 
-from labelproof.engine.method import Method
 from labelproof.methods.backward import Backward
 from labelproof.methods.bootstrap import Bootstrap
 from labelproof.methods.ce import CrossEntropy
@@ -20,6 +19,7 @@ from labelproof.methods.pes import PES
 from labelproof.methods.sop import SOP
 from labelproof.methods.sop_plus import SOPPlus
 from labelproof.methods.unicon import UniCon
+from labelproof.training.protocol import Method
 
 METHODS: dict[str, type[Method]] = {
     "ce": CrossEntropy,

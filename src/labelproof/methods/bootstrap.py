@@ -17,12 +17,12 @@ import torch
 from torch import Tensor
 
 from labelproof import functional as fn
-from labelproof.engine.learner import SGD, Learner
-from labelproof.engine.method import Logs, Phase
-from labelproof.engine.run import Run
 from labelproof.errors import BadInput
 from labelproof.nets.heads import linear
-from labelproof.settings import Count, Natural, NonNegative, Positive, Range, Share, check
+from labelproof.training.learner import SGD, Learner
+from labelproof.training.protocol import Logs, Phase
+from labelproof.training.run import Run
+from labelproof.training.settings import Count, Natural, NonNegative, Positive, Range, Share, check
 
 # below one half a single class for everything becomes the best answer
 Trust = Annotated[float, Range(0.5, 1)]

@@ -17,11 +17,11 @@ import torch
 from torch import Tensor
 
 from labelproof import functional as fn
-from labelproof.engine.learner import SGD, Learner
-from labelproof.engine.method import Logs, Phase
-from labelproof.engine.run import Run
 from labelproof.nets.heads import linear
-from labelproof.settings import Count, NonNegative, Positive, Share, check
+from labelproof.training.learner import SGD, Learner
+from labelproof.training.protocol import Logs, Phase
+from labelproof.training.run import Run
+from labelproof.training.settings import Count, NonNegative, Positive, Share, check
 
 CIFAR_N: dict[str, object] = {"epochs": 100, "lr": 0.1, "decay_at": 0.6, "net": "resnet34"}
 # as ELR and SOP train; there the learning rate falls to a hundredth, so each share is named twice

@@ -22,13 +22,13 @@ from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 
 from labelproof import functional as fn
-from labelproof.engine.batches import Batch
-from labelproof.engine.learner import SGD, Learner
-from labelproof.engine.method import Logs, Phase
-from labelproof.engine.run import Run
 from labelproof.errors import BadInput
 from labelproof.nets.heads import linear
-from labelproof.settings import Count, Epochs, Natural, NonNegative, Positive, Share, check
+from labelproof.training.batches import Batch
+from labelproof.training.learner import SGD, Learner
+from labelproof.training.protocol import Logs, Phase
+from labelproof.training.run import Run
+from labelproof.training.settings import Count, Epochs, Natural, NonNegative, Positive, Share, check
 
 PLAIN: dict[str, Any] = {"net": "resnet34"}
 # of the plan of 100 epochs, whose learning rate falls at 50, the first 41 are run: it never falls

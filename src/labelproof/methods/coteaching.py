@@ -17,11 +17,11 @@ import torch
 from torch import Tensor
 
 from labelproof import functional as fn
-from labelproof.engine.learner import SGD, Learner
-from labelproof.engine.method import Logs, Phase
-from labelproof.engine.run import Run
 from labelproof.nets.heads import linear
-from labelproof.settings import Count, Epochs, NonNegative, Positive, Share, check
+from labelproof.training.learner import SGD, Learner
+from labelproof.training.protocol import Logs, Phase
+from labelproof.training.run import Run
+from labelproof.training.settings import Count, Epochs, NonNegative, Positive, Share, check
 
 # what the method must be told: the share of labels that really are wrong; of these experiments
 # those with pairs and with symmetric-exclusive noise are the authors', the others ours

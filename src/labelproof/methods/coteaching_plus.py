@@ -17,13 +17,13 @@ import torch
 from torch import Tensor
 
 from labelproof import functional as fn
-from labelproof.engine.batches import Batch
-from labelproof.engine.learner import SGD, Learner
-from labelproof.engine.method import Logs, Phase
-from labelproof.engine.run import Run
 from labelproof.errors import BadInput
 from labelproof.nets.heads import linear
-from labelproof.settings import Count, Epochs, Natural, NonNegative, Positive, Share, check
+from labelproof.training.batches import Batch
+from labelproof.training.learner import SGD, Learner
+from labelproof.training.protocol import Logs, Phase
+from labelproof.training.run import Run
+from labelproof.training.settings import Count, Epochs, Natural, NonNegative, Positive, Share, check
 
 PUBLISHED: dict[str, dict[str, Any]] = {  # all with symmetric noise that excludes the true class
     f"{data}-{kind}-{rate}": {"noise_rate": rate, "together": together}

@@ -19,13 +19,13 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from labelproof import functional as fn
-from labelproof.engine.batches import Batch
-from labelproof.engine.learner import SGD, Learner
-from labelproof.engine.method import Logs, Phase
-from labelproof.engine.run import Run
 from labelproof.errors import BadInput
 from labelproof.nets.heads import linear
-from labelproof.settings import (
+from labelproof.training.batches import Batch
+from labelproof.training.learner import SGD, Learner
+from labelproof.training.protocol import Logs, Phase
+from labelproof.training.run import Run
+from labelproof.training.settings import (
     Count,
     Epochs,
     Natural,

@@ -19,11 +19,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from labelproof import functional as fn
-from labelproof.engine.learner import SGD, Learner
-from labelproof.engine.method import Logs, Phase
-from labelproof.engine.run import Run
 from labelproof.nets.heads import linear
-from labelproof.settings import Count, Epochs, NonNegative, Positive, Share, check
+from labelproof.training.learner import SGD, Learner
+from labelproof.training.protocol import Logs, Phase
+from labelproof.training.run import Run
+from labelproof.training.settings import Count, Epochs, NonNegative, Positive, Share, check
 
 MNIST: dict[str, object] = {
     "epochs": 50,

@@ -19,12 +19,12 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from labelproof import functional as fn
-from labelproof.engine.batches import Batch
-from labelproof.engine.learner import SGD, Learner
-from labelproof.engine.method import Logs, Phase
-from labelproof.engine.run import Run
 from labelproof.nets.heads import MultiHead, linear
-from labelproof.settings import Count, Epochs, NonNegative, Positive, Share, check
+from labelproof.training.batches import Batch
+from labelproof.training.learner import SGD, Learner
+from labelproof.training.protocol import Logs, Phase
+from labelproof.training.run import Run
+from labelproof.training.settings import Count, Epochs, NonNegative, Positive, Share, check
 
 SYMMETRIC, ASYMMETRIC = ("0.2", "0.5", "0.8"), ("0.1", "0.3", "0.4")
 CIFAR_100: dict[str, object] = {

@@ -19,12 +19,12 @@ import torch
 from torch import Tensor
 
 from labelproof import functional as fn
-from labelproof.engine.learner import SGD, Learner
-from labelproof.engine.method import Logs, Phase
-from labelproof.engine.run import Run
 from labelproof.errors import BadInput
 from labelproof.nets.heads import MultiHead, linear
-from labelproof.settings import Count, NonNegative, Positive, Range, Share, check
+from labelproof.training.learner import SGD, Learner
+from labelproof.training.protocol import Logs, Phase
+from labelproof.training.run import Run
+from labelproof.training.settings import Count, NonNegative, Positive, Range, Share, check
 
 NOISES = "symmetric-0.2 symmetric-0.5 symmetric-0.8 asymmetric-0.1 asymmetric-0.3 asymmetric-0.4"
 CIFAR_100: dict[str, object] = {

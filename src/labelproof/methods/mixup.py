@@ -18,11 +18,11 @@ import torch
 from torch import Tensor
 
 from labelproof import functional as fn
-from labelproof.engine.learner import SGD, Learner
-from labelproof.engine.method import Logs, Phase
-from labelproof.engine.run import Run
 from labelproof.nets.heads import linear
-from labelproof.settings import Count, NonNegative, Positive, Share, check
+from labelproof.training.learner import SGD, Learner
+from labelproof.training.protocol import Logs, Phase
+from labelproof.training.run import Run
+from labelproof.training.settings import Count, NonNegative, Positive, Share, check
 
 # the tables of DivideMix, which later papers copy; their α is nowhere stated
 TABLES: dict[str, object] = {"epochs": 300, "lr": 0.02, "weight_decay": 5e-4, "decay_at": (0.5,)}

@@ -17,11 +17,11 @@ import torch
 from torch import Tensor
 
 from labelproof import functional as fn
-from labelproof.engine.learner import SGD, Learner
-from labelproof.engine.method import Logs, Phase
-from labelproof.engine.run import Run
 from labelproof.nets.heads import linear
-from labelproof.settings import Count, NonNegative, Positive, Share, check
+from labelproof.training.learner import SGD, Learner
+from labelproof.training.protocol import Logs, Phase
+from labelproof.training.run import Run
+from labelproof.training.settings import Count, NonNegative, Positive, Share, check
 
 HUMANS = ("aggre", "rand1", "rand2", "rand3", "worst")
 SYMMETRIC, ASYMMETRIC = ("0.2", "0.5", "0.8"), ("0.1", "0.3", "0.4")

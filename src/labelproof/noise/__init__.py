@@ -16,8 +16,8 @@ from labelproof.noise.classwise import (
     symmetric,
     symmetric_exclusive,
 )
-from labelproof.noise.files import Corrupted, corrupt_file
 from labelproof.noise.instancewise import instance, pmd, probe_probabilities
+from labelproof.noise.label_files import Corrupted, corrupt_file
 from labelproof.noise.record import Noise
 from labelproof.noise.spec import KINDS, NoiseSpec, parse_noise
 

@@ -10,6 +10,7 @@ from typing import Literal, cast
 
 import numpy as np
 
+from labelproof.data.task import Inputs
 from labelproof.errors import BadInput
 from labelproof.noise.classwise import (
     Select,
@@ -24,7 +25,6 @@ from labelproof.noise.classwise import (
 from labelproof.noise.instancewise import Scaling, instance, pmd, probe_probabilities
 from labelproof.noise.record import Floats, Labels, Noise
 from labelproof.noise.spec import NoiseSpec
-from labelproof.task import Inputs
 
 INSTANCEWISE = ("instance", "pmd-1", "pmd-2", "pmd-3")
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from labelproof.engine.loop import Result
+from labelproof.data.task import Audit, Examples
 from labelproof.files import write_text
+from labelproof.report.example_view import shown_from
 from labelproof.report.facts import gather
-from labelproof.report.measured import write_measured
+from labelproof.report.measurements import write_measured
 from labelproof.report.page import render
-from labelproof.report.shown import shown_from
-from labelproof.task import Audit, Examples
+from labelproof.training.loop import Result
 
 NAME = "report.html"
 

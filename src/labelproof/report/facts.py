@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from labelproof import runfolder
 from labelproof.errors import BadInput
 from labelproof.report.rows import Codes, LabelRows, read_rows
+from labelproof.runs import folder as runfolder
 
 MEASURED = "report.json"
 NEEDED = ("noise_rate_estimate",)  # of summary.json

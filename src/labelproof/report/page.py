@@ -12,9 +12,10 @@ from typing import Any
 import jinja2
 import numpy as np
 
-from labelproof.report import figures, words
+from labelproof.report import plots as figures
+from labelproof.report import sentences as words
+from labelproof.report.example_view import Picture, Shown, shorten
 from labelproof.report.facts import Facts, flow, health
-from labelproof.report.shown import Picture, Shown, shorten
 
 GALLERY = 48  # suspects with their picture
 PAIRS = 15

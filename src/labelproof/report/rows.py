@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from labelproof.errors import BadInput
-from labelproof.outcome import COLUMNS
+from labelproof.judging.label_table import COLUMNS
 
 Codes = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.float64]

@@ -20,12 +20,12 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from labelproof.errors import BadInput
-from labelproof.report.shown import Picture, Shown
-from labelproof.review.again import Again
-from labelproof.review.export import export, in_words, usual_suffix
+from labelproof.report.example_view import Picture, Shown
+from labelproof.review.corrected import export, in_words, usual_suffix
 from labelproof.review.guard import Guard
 from labelproof.review.queue import Queue, parse_query
-from labelproof.review.run import Reviewed
+from labelproof.review.refit_job import Again
+from labelproof.review.reviewed_run import Reviewed
 
 EDGES = (160, 480)  # of pictures: in the grid, and alone
 KEPT_PICTURES = 2000

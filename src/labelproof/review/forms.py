@@ -14,15 +14,15 @@ from typing import Any
 
 import numpy as np
 
+from labelproof.data.labels import check_labels, encode
+from labelproof.data.optional_packages import need
+from labelproof.data.readers.delimited import FILE_NAMES, LABEL_NAMES, layout, pick, reading
+from labelproof.data.readers.file_names import printable
+from labelproof.data.readers.npz import read_arrays
 from labelproof.errors import BadInput
 from labelproof.files import written_whole
 from labelproof.report.rows import Codes
-from labelproof.review.run import Reviewed
-from labelproof.sources.delimited import FILE_NAMES, LABEL_NAMES, layout, pick, reading
-from labelproof.sources.extras import need
-from labelproof.sources.labels import check_labels, encode
-from labelproof.sources.names import printable
-from labelproof.sources.npz import read_arrays
+from labelproof.review.reviewed_run import Reviewed
 
 TABLES = ("csv", "parquet")
 PARQUET = (".parquet", ".pq")

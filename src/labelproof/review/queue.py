@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from labelproof.errors import BadInput
 from labelproof.report.rows import Codes, LabelRows
-from labelproof.review.lines import Decision
+from labelproof.runs.decision_lines import Decision
 
 Scope = Literal["suspects", "all"]
 Status = Literal["open", "decided", "skipped", "any"]

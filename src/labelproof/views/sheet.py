@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from labelproof.data.task import Inputs, Views
 from labelproof.errors import BadInput
-from labelproof.task import Inputs, Views
 from labelproof.views.images import ImageViews
 
 if TYPE_CHECKING:

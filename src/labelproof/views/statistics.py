@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from labelproof.task import Inputs
+from labelproof.data.task import Inputs
 
 Colour = tuple[float, float, float]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from labelproof.bench import published
+from labelproof.bench import published_numbers as published
 from labelproof.bench.cell import Cell, Experiment, Scale, Sources
 from labelproof.bench.results import AUROC_OWN, BEST, ECE, LAST, LAST10, Results
 from labelproof.bench.scales import Setting, of_vectors, published_form, synthetic_settings

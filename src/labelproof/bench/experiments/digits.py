@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from labelproof.bench.cell import Cell, Experiment, Scale, Sources
-from labelproof.bench.choose import chosen
 from labelproof.bench.results import AP, AUROC, BEST, ECE, LAST, SECONDS, Results
+from labelproof.bench.subset import chosen
 from labelproof.bench.tables import Table, closing, entry
 from labelproof.methods import METHODS
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from labelproof.bench.cell import Cell, Experiment, Scale, Sources
-from labelproof.bench.choose import chosen
 from labelproof.bench.results import (
     AP,
     AP_OWN,
@@ -25,6 +24,7 @@ from labelproof.bench.scales import (
     own_form,
     synthetic_settings,
 )
+from labelproof.bench.subset import chosen
 from labelproof.bench.tables import listing
 from labelproof.errors import BadInput
 from labelproof.methods import METHODS

@@ -10,8 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from labelproof.bench.cell import Cell, Experiment, Scale, Sources
-from labelproof.bench.choose import chosen
-from labelproof.bench.made import SETS, made_file
+from labelproof.bench.made_vectors import SETS, made_file
 from labelproof.bench.prepare import (
     LABEL_SETS,
     has_label_sets,
@@ -23,9 +22,10 @@ from labelproof.bench.prepare import (
 )
 from labelproof.bench.results import LAST, SECONDS, Results, mean_spread
 from labelproof.bench.scales import MLP, Setting, human_settings, own_form, synthetic_settings
+from labelproof.bench.subset import chosen
 from labelproof.bench.tables import Table, closing, grid
-from labelproof.choose import FEWEST
 from labelproof.errors import BadInput
+from labelproof.judging.tune import FEWEST
 
 FIXED = ("0", "25", "50", "150")
 AUTO = "auto"

@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 
 from labelproof.bench.cell import Cell, Experiment, Scale, Sources
-from labelproof.bench.choose import chosen
 from labelproof.bench.experiments import overconfidence_figures as drawn
 from labelproof.bench.experiments import overconfidence_tables as tables
 from labelproof.bench.experiments.overconfidence_outputs import Outputs, read_outputs
@@ -26,6 +25,7 @@ from labelproof.bench.scales import (
     published_form,
     synthetic_settings,
 )
+from labelproof.bench.subset import chosen
 from labelproof.bench.tables import closing
 from labelproof.errors import BadInput
 

@@ -14,19 +14,19 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from labelproof.engine.run import forward_all
+from labelproof.data.readers import load
+from labelproof.data.task import Examples, Inputs
 from labelproof.errors import BadInput
-from labelproof.link import TINY, Link
-from labelproof.loading import load_model
+from labelproof.judging.link import TINY, Link
 from labelproof.methods.dividemix import DivideMix
 from labelproof.methods.dpc import DPC
-from labelproof.model import Model
 from labelproof.nets.heads import MultiHead
 from labelproof.report.facts import read_task
-from labelproof.report.reread import read_again, source_options
+from labelproof.report.reread_data import read_again, source_options
 from labelproof.report.rows import read_rows
-from labelproof.sources import load
-from labelproof.task import Examples, Inputs
+from labelproof.runs.load import load_model
+from labelproof.runs.model import Model
+from labelproof.training.run import forward_all
 
 Heads = Mapping[str, Tensor]
 

@@ -6,7 +6,7 @@ import importlib
 
 from labelproof.bench.cell import Experiment
 from labelproof.errors import BadInput
-from labelproof.settings import nearest
+from labelproof.training.settings import nearest
 
 NAMES = (
     "synthetic",

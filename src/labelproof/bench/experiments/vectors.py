@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from labelproof.bench.cell import Cell, Experiment, Scale, Sources
-from labelproof.bench.choose import chosen
 from labelproof.bench.prepare import LABEL_SETS, tiny_vectors, vectors_file
 from labelproof.bench.results import (
     AP,
@@ -23,6 +22,7 @@ from labelproof.bench.results import (
     Record,
     Results,
 )
+from labelproof.bench.subset import chosen
 from labelproof.bench.tables import Table, closing, entry
 from labelproof.methods import METHODS
 

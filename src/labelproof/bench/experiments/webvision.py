@@ -8,21 +8,21 @@ from pathlib import Path
 import torch
 
 from labelproof import metrics
-from labelproof.bench import published
+from labelproof.bench import published_numbers as published
 from labelproof.bench.cell import Cell, Experiment, Scale, Sources
-from labelproof.bench.choose import chosen
 from labelproof.bench.results import Metric, Record, Results, number
 from labelproof.bench.scales import EPOCHS, NETS, STAR
+from labelproof.bench.subset import chosen
 from labelproof.bench.tables import Table, closing, entry
+from labelproof.data.readers import load
+from labelproof.data.readers.published.locate import locate
+from labelproof.data.readers.published.webvision import WEBVISION
 from labelproof.errors import BadInput
 from labelproof.files import write_json
-from labelproof.loading import load_model
-from labelproof.recipes import published_names
-from labelproof.report.reread import source_options
-from labelproof.runfolder import read_record
-from labelproof.sources import load
-from labelproof.sources.published.locate import locate
-from labelproof.sources.published.webvision import WEBVISION
+from labelproof.recipes.recipe import published_names
+from labelproof.report.reread_data import source_options
+from labelproof.runs.folder import read_record
+from labelproof.runs.load import load_model
 
 ALL = ("dividemix", "elr_plus", "unicon", "dpc", STAR)  # those with published settings
 ROWS: dict[Scale, tuple[str, ...]] = {"paper": ALL, "small": ALL, "tiny": ("dividemix", "dpc")}

@@ -1,0 +1,145 @@
+"""The rival from outside: cleanlab finds label issues, and cross-entropy is trained on the rest.
+
+Out-of-fold probabilities come from the network and the settings of our `ce`, so that only the
+treatment of wrong labels differs. The cell leaves a run.json and a summary.json with the keys of
+an ordinary run; it has no checkpoint and starts anew after an interruption.
+
+Shapes: C classes, N training examples.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from labelproof import metrics
+from labelproof.data.readers import SourceOptions, load
+from labelproof.errors import BadInput
+from labelproof.files import write_json
+from labelproof.judging.crossfit import part_of
+from labelproof.pipeline import make_trunk
+from labelproof.recipes.recipe import chosen_method
+from labelproof.runs.prepare import Prepared, prepare
+from labelproof.training.estimate import Some
+from labelproof.training.loop import Result, train
+from labelproof.training.protocol import Method
+from labelproof.training.run import Trunk, pick_device
+
+FOLDS = 5
+
+
+def main() -> None:
+    """Run the cell that the command line describes; ends like `labelproof fit`."""
+    try:
+        run(arguments())
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BadInput as error:
+        sys.stderr.write(f"labelproof: {error}\n")
+        sys.exit(2)
+
+
+def arguments() -> argparse.Namespace:
+    """The few options of `labelproof fit` that a cell of the bench uses."""
+    parser = argparse.ArgumentParser(prog="cleanlab")
+    parser.add_argument("label")
+    parser.add_argument("data")
+    parser.add_argument("--label-key", default="y")
+    parser.add_argument("--truth-key")
+    parser.add_argument("--noise")
+    parser.add_argument("--no-flip", action="store_true")
+    parser.add_argument("--net", default="auto")
+    parser.add_argument("--epochs", type=int)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, required=True)
+    return parser.parse_args()
+
+
+def run(args: argparse.Namespace) -> None:
+    """Folds, issues, and a last network on what is left."""
+    examples = load(args.data, SourceOptions(label_key=args.label_key, truth_key=args.truth_key))
+    examples = replace(examples, mirrored=examples.mirrored and not args.no_flip)
+    changes = {} if args.epochs is None else {"epochs": str(args.epochs)}
+    method = chosen_method("ce", examples.kind, changes, size=len(examples))
+    prepared = prepare(examples, noise=args.noise, seed=args.seed)
+    trunk, net = make_trunk(args.net, prepared.task)
+    args.out.mkdir(parents=True, exist_ok=True)
+    record = {"format": 1, "method": "cleanlab", "settings": vars(method), "net": net}
+    write_json(args.out / "run.json", {**record, "seed": args.seed, "command": sys.argv})
+    started = time.monotonic()
+    probs = out_of_fold(prepared, method, trunk, args.seed)
+    flagged, quality = issues(prepared.task.y, probs)
+    kept = (~flagged).nonzero().squeeze(1)
+    last = train(
+        part_of(prepared.task, kept),
+        method,
+        trunk,
+        audit=replace(prepared.audit, truth=None),  # true labels are of all examples, not of these
+        seed=args.seed,
+        device=pick_device("auto"),
+    )
+    seconds = time.monotonic() - started
+    write_json(args.out / "summary.json", summary(prepared, last, flagged, quality, seconds))
+
+
+def out_of_fold(prepared: Prepared, method: Method, trunk: Trunk, seed: int) -> Tensor:
+    """Probabilities (N, C) of every training example by a network that has not seen it."""
+    from sklearn.model_selection import StratifiedKFold
+
+    task = prepared.task
+    probs = torch.empty(task.size, task.num_classes)
+    folds = StratifiedKFold(FOLDS, shuffle=True, random_state=seed)
+    for seen, unseen in folds.split(task.y.numpy(), task.y.numpy()):
+        part = part_of(task, torch.from_numpy(seen))
+        result = train(part, method, trunk, seed=seed, device=pick_device("auto"))
+        probs[unseen] = result.predict(Some(task.x, torch.from_numpy(unseen))).cpu()
+    return probs
+
+
+def issues(given: Tensor, probs: Tensor) -> tuple[Tensor, Tensor]:
+    """Which labels cleanlab would prune, (N,) bool, and its label quality, (N,), low is bad."""
+    try:
+        from cleanlab.filter import find_label_issues  # type: ignore[import-untyped]
+        from cleanlab.rank import get_label_quality_scores  # type: ignore[import-untyped]
+    except ImportError as error:
+        raise BadInput(
+            f"the row cleanlab needs the package of that name ({error}); install it, or leave the "
+            "row out with --methods."
+        ) from None
+    labels, values = given.numpy(), probs.double().numpy()
+    values = values / values.sum(1, keepdims=True)
+    flagged = find_label_issues(labels, values, filter_by="prune_by_noise_rate", n_jobs=1)
+    return torch.from_numpy(flagged), torch.from_numpy(get_label_quality_scores(labels, values))
+
+
+def summary(
+    prepared: Prepared, last: Result, flagged: Tensor, quality: Tensor, seconds: float
+) -> dict[str, Any]:
+    """The numbers of summary.json; what cleanlab does not state is None."""
+    truth, test_y = prepared.audit.truth, prepared.audit.test_y
+    wrong = None if truth is None else truth != prepared.task.y
+    curve = [line["test_accuracy"] for line in last.history if "test_accuracy" in line]
+    probs = last.test_probabilities
+    known = probs is not None and test_y is not None
+    return {
+        "accuracy": vars(metrics.best_last(curve)) if curve else None,
+        "ece": metrics.ece(probs, test_y) if known else None,  # type: ignore[arg-type]
+        "ece_calibrated": None,
+        "error_auroc_own": None if wrong is None else metrics.error_auroc(wrong, -quality),
+        "error_auroc": None if wrong is None else metrics.error_auroc(wrong, -quality),
+        "error_ap_own": None if wrong is None else metrics.error_ap(wrong, -quality),
+        "error_ap": None if wrong is None else metrics.error_ap(wrong, -quality),
+        "suspects": int(flagged.sum()),
+        "suspect_detection": None if wrong is None else metrics.detection(wrong, flagged),
+        "suspect_precision_estimate": None,
+        "noise_rate_estimate": flagged.float().mean().item(),
+        "noise_rate_true": None if wrong is None else wrong.float().mean().item(),
+        "seconds": round(seconds, 1),
+    }

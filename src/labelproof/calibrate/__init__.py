@@ -1,5 +1,0 @@
-"""Probabilities to rely on, and which labels to doubt, from noisy labels alone."""
-
-from labelproof.calibrate.fitting import Calibration, How, calibrate, calibrated
-
-__all__ = ["Calibration", "How", "calibrate", "calibrated"]

@@ -1,0 +1,1 @@
+"""Examples, labels and tasks: what is read, checked once, and what a method may see of it."""

@@ -1,0 +1,1 @@
+"""Encoders: how rows, texts and pictures become vectors, and how an encoder is saved."""

@@ -1,0 +1,139 @@
+"""Saving what reading learned: the encoder, and with it all that another data set must agree with.
+
+Records go to JSON, arrays to safetensors; nothing is pickled. `save_like` keeps the training
+data's shape, classes and columns, so that `load(data, like=load_like(folder))` reads new data for
+a saved model.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from labelproof.data.encoders.columns import Column, TableEncoder
+from labelproof.data.encoders.texts import TextEncoder, TransformerEncoder
+from labelproof.data.task import Encoder, Examples, Resident
+from labelproof.errors import BadInput
+
+RECORD = "encoder.json"
+ARRAYS = "encoder.safetensors"
+LIKE = "reading.json"
+
+
+def save_encoder(encoder: Encoder, folder: Path) -> None:
+    """Write an encoder into a folder; the arrays first, so that a record never lacks them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    record: dict[str, Any]
+    if isinstance(encoder, TableEncoder):
+        columns = [asdict(column) for column in encoder.columns]
+        record = {"kind": "table", "columns": columns, "dropped": dict(encoder.dropped)}
+    elif isinstance(encoder, TextEncoder):
+        arrays: dict[str, Any] = {
+            "idf": encoder.idf,
+            "components": np.ascontiguousarray(encoder.components),
+        }
+        save_file(arrays, folder / f"{ARRAYS}.part")
+        os.replace(folder / f"{ARRAYS}.part", folder / ARRAYS)
+        words = {"vocabulary": encoder.vocabulary, "analyzer": encoder.analyzer}
+        record = {"kind": "text", "column": encoder.column, **words}
+    elif isinstance(encoder, TransformerEncoder):
+        record = {"kind": "transformer", **asdict(encoder)}
+    else:
+        raise TypeError(f"no way to save a {type(encoder).__name__}")
+    _write_json(folder / RECORD, record)
+
+
+def load_encoder(folder: Path) -> TableEncoder | TextEncoder | TransformerEncoder:
+    """Read back what `save_encoder` wrote.
+
+    Raises:
+        BadInput: If it is not there or damaged.
+    """
+    try:
+        record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+        return _revive(record, folder)
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+        raise BadInput(
+            f"expected a saved encoder in {folder}, but it could not be read ({error!r}); "
+            "train again, or restore the run folder"
+        ) from None
+
+
+def save_like(examples: Examples, folder: Path) -> None:
+    """Write what other data must agree with: shape, classes, columns, and the encoder if any."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if examples.encoder is not None:
+        save_encoder(examples.encoder, folder)
+    record = {
+        "shape": list(examples.x.shape),
+        "classes": list(examples.classes or ()),
+        "columns": dict(examples.about.get("columns", {})),
+        "encoder": examples.encoder is not None,
+        "normalise": [list(part) for part in examples.normalise] if examples.normalise else None,
+    }
+    _write_json(folder / LIKE, record)
+
+
+def load_like(folder: Path) -> Examples:
+    """Examples without any example, to be given to `load` as `like`.
+
+    Raises:
+        BadInput: If nothing was saved there, or it is damaged.
+    """
+    try:
+        record = json.loads((folder / LIKE).read_text(encoding="utf-8"))
+        shape, classes = tuple(record["shape"]), tuple(record["classes"])
+        kind = torch.uint8 if len(shape) == 3 else torch.float32
+        normalise = record["normalise"]
+        return Examples(
+            x=Resident(torch.empty((0, *shape), dtype=kind)),
+            labels=None,
+            classes=classes,
+            encoder=load_encoder(folder) if record["encoder"] else None,
+            normalise=(normalise[0], normalise[1]) if normalise else None,
+            about={"source": "saved run", "path": str(folder), "columns": record["columns"]},
+        )
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        if isinstance(error, BadInput):
+            raise
+        raise BadInput(
+            f"expected {LIKE} of a finished run in {folder}, but it could not be read ({error!r}); "
+            "name the folder of a run"
+        ) from None
+
+
+def _revive(
+    record: dict[str, Any], folder: Path
+) -> TableEncoder | TextEncoder | TransformerEncoder:
+    kind = record.pop("kind")
+    if kind == "table":
+        columns = tuple(
+            Column(**{**column, "levels": tuple(column["levels"])}) for column in record["columns"]
+        )
+        return TableEncoder(columns=columns, dropped=record["dropped"])
+    if kind == "transformer":
+        return TransformerEncoder(**record)
+    if kind != "text":
+        raise ValueError(f"unknown kind {kind!r}")
+    arrays = load_file(folder / ARRAYS)
+    return TextEncoder(
+        column=record["column"],
+        analyzer=record["analyzer"],
+        vocabulary=tuple(record["vocabulary"]),
+        idf=arrays["idf"],
+        components=arrays["components"],
+    )
+
+
+def _write_json(path: Path, record: dict[str, Any]) -> None:
+    aside = path.with_name(f"{path.name}.part")
+    aside.write_text(json.dumps(record, indent=1, ensure_ascii=True), encoding="utf-8")
+    os.replace(aside, path)

@@ -1,0 +1,132 @@
+"""Which column of a table is the label, the id, an image, a text: told by options or found out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from labelproof.data.encoders.columns import Frame, kind_of
+from labelproof.data.readers.delimited import FILE_NAMES, LABEL_NAMES, listed, pick
+from labelproof.data.readers.file_names import is_image, printable
+from labelproof.data.readers.reading_options import SourceOptions
+from labelproof.data.task import Examples
+from labelproof.errors import BadInput
+
+TEXT_NAMES = ("text", "sentence", "review", "comment", "message", "content", "document", "title")
+LONG = 20  # mean length from which words are texts rather than categories
+
+
+@dataclass(frozen=True, kw_only=True)
+class Roles:
+    """Which column of a table plays which part; None where no column does."""
+
+    label: str | None
+    truth: str | None
+    id: str | None
+    file: str | None
+    text: str | None
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """Columns that are read as words and are no features."""
+        parts = (self.label, self.truth, self.id, self.file, self.text)
+        return tuple(name for name in parts if name is not None)
+
+    def present(self) -> dict[str, str]:
+        """Roles that a column plays, for run.json."""
+        return {role: name for role, name in asdict(self).items() if name is not None}
+
+
+def assign(
+    header: Sequence[str], options: SourceOptions, like: Examples | None, path: Path
+) -> Roles:
+    """The roles of columns, by options and by the usual names."""
+    name = printable(path.name)
+    if like is not None:
+        return _assign_like(header, options, like)
+    label = pick(header, options.label_column, LABEL_NAMES, path, "--label-column")
+    if label is None:
+        raise BadInput(
+            f"expected a column of labels in {name}, but its columns are {listed(header)}; "
+            "name it with --label-column"
+        )
+    return Roles(
+        label=label,
+        truth=pick(header, options.truth_name, (), path, "--truth-key"),
+        id=pick(header, options.id_column, (), path, "--id-column"),
+        file=pick(header, options.file_column, (), path, "--file-column"),
+        text=pick(header, options.text_column, (), path, "--text-column"),
+    )
+
+
+def _assign_like(header: Sequence[str], options: SourceOptions, like: Examples) -> Roles:
+    """The roles the training table had; labels, truth and ids may be absent."""
+    had = like.about.get("columns", {})
+    wanted = {
+        "label": options.label_column or had.get("label"),
+        "truth": options.truth_name or had.get("truth"),
+        "id": options.id_column or had.get("id"),
+        "file": options.file_column or had.get("file"),
+        "text": options.text_column or had.get("text"),
+    }
+    if wanted["label"] is None:
+        wanted["label"] = next((name for name in LABEL_NAMES if name in header), None)
+    if like.kind == "images" and wanted["file"] is None:
+        wanted["file"] = next((name for name in FILE_NAMES if name in header), None)
+    here = {role: name if name in header else None for role, name in wanted.items()}
+    return Roles(**here)
+
+
+def recognise(roles: Roles, features: Frame) -> tuple[Roles, Frame]:
+    """Find ids, image paths and texts that no option named, by what the columns hold."""
+    words = [name for name in features.columns if kind_of(features[name]) == "category"]
+    found = {"id": roles.id, "file": roles.file, "text": roles.text}
+    if roles.id is None:
+        found["id"] = next((n for n in features.columns if _names_rows(n, features[n])), None)
+    if roles.file is None and roles.text is None:
+        found["file"] = next((n for n in words if _holds_paths(n, features[n])), None)
+        others = [name for name in features.columns if name not in (found["id"], found["file"])]
+        texts = [name for name in words if name in others and _holds_texts(features[name])]
+        if found["file"] is None and texts and (len(others) == 1 or others == texts):
+            usual = [name for name in texts if name.lower() in TEXT_NAMES]
+            found["text"] = (usual or texts)[0] if len(texts) == 1 or usual else None
+    roles = Roles(label=roles.label, truth=roles.truth, **found)
+    return roles, features.drop(columns=[n for n in found.values() if n in features.columns])
+
+
+def _names_rows(name: str, series: Any) -> bool:
+    return name.lower() == "id" and bool(series.notna().all() and series.is_unique)
+
+
+def _holds_paths(name: str, series: Any) -> bool:
+    present = series.dropna()
+    return name.lower() in FILE_NAMES and all(is_image(str(value)) for value in present)
+
+
+def _holds_texts(series: Any) -> bool:
+    lengths = series.dropna().astype(str).str.len()
+    return bool(lengths.mean() >= LONG and series.nunique() > len(series) / 2)
+
+
+def read_ids(frame: Frame, column: str | None, what: str, first_row: int) -> list[str] | None:
+    """The names of rows; each must have one, and no two the same."""
+    if column is None:
+        return None
+    values = frame[column]
+    blank = np.flatnonzero(values.isna() | (values.astype(str).str.strip() == ""))
+    if len(blank):
+        raise BadInput(
+            f"expected an id in every row of column {column!r} of {what}, but row "
+            f"{int(blank[0]) + first_row} has none; fill it in or name another --id-column"
+        )
+    twice = values[values.duplicated()]
+    if len(twice):
+        raise BadInput(
+            f"expected every id once in column {column!r} of {what}, but {len(twice)} repeat (such "
+            f"as {printable(str(twice.iloc[0]))!r}); make them distinct or name another --id-column"
+        )
+    return [printable(str(value)) for value in values]

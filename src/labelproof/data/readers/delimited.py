@@ -1,0 +1,151 @@
+"""CSV files as people have them: with or without BOM, commas or semicolons, quoted line breaks."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from labelproof.data.readers.file_names import printable
+from labelproof.errors import BadInput
+
+DELIMITERS = (",", ";", "\t", "|")
+LABEL_NAMES = ("label", "labels", "class", "target", "category", "given", "y")
+FILE_NAMES = ("file", "filename", "file_name", "path", "filepath", "file_path", "image",
+              "image_path", "image_name", "img", "image_id")  # fmt: skip
+DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """How a CSV is written."""
+
+    encoding: str
+    delimiter: str
+    decimal: str
+    header: tuple[str, ...]
+
+
+def layout(path: Path) -> Layout:
+    """Find out how a CSV is written, from its first rows.
+
+    Raises:
+        BadInput: If it is empty, no text, or its header names a column twice or is no header.
+    """
+    encoding = "utf-16" if _start(path) in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    first = {mark: _rows(path, encoding, mark, 1) for mark in DELIMITERS}
+    delimiter = max(DELIMITERS, key=lambda mark: len(first[mark][0]) if first[mark] else 0)
+    rows = _rows(path, encoding, delimiter, 50)
+    if not rows:
+        raise BadInput(f"expected a table, but {printable(path.name)} is empty; check the path")
+    names = (printable(" ".join(name.split())) for name in rows[0])  # one line each
+    header = tuple(name or f"column {place}" for place, name in enumerate(names, 1))
+    _check_header(header, rows, path)
+    comma = delimiter == ";" and any(
+        DECIMAL_COMMA.fullmatch(cell) for row in rows[1:] for cell in row
+    )
+    return Layout(
+        encoding=encoding, delimiter=delimiter, decimal="," if comma else ".", header=header
+    )
+
+
+def read_columns(path: Path, found: Layout, columns: Sequence[str]) -> list[list[str]]:
+    """Some columns of a CSV as strings; rows without any content are passed over."""
+    places = [found.header.index(name) for name in columns]
+    values: list[list[str]] = [[] for _ in columns]
+    with reading(path), path.open(encoding=found.encoding, newline="") as file:
+        rows = (row for row in csv.reader(file, delimiter=found.delimiter) if any(row))
+        for number, row in enumerate(itertools.islice(rows, 1, None), 2):
+            if len(row) != len(found.header):
+                raise BadInput(
+                    f"expected {len(found.header)} cells in every row of {printable(path.name)}, "
+                    f"but row {number} has {len(row)}; quote cells that contain {found.delimiter!r}"
+                )
+            for column, place in zip(values, places, strict=True):
+                column.append(row[place])
+    return values
+
+
+def pick(
+    header: Sequence[str], wanted: str | None, usual: Sequence[str], path: Path, option: str
+) -> str | None:
+    """The column an option names, or the first of the usual names; None if none of these is there.
+
+    Raises:
+        BadInput: If the option names a column that is not there.
+    """
+    if wanted is not None:
+        if wanted not in header:
+            raise BadInput(
+                f"expected a column {printable(wanted)!r} in {printable(path.name)}, but it has "
+                f"{listed(header)}; correct {option}"
+            )
+        return wanted
+    lower = {name.lower(): name for name in reversed(header)}
+    return next((lower[name] for name in usual if name in lower), None)
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names of columns for a sentence, each in one line; of many, the first and the last."""
+    shown = [printable(name) for name in names]
+    if len(shown) > 20:
+        shown = [*shown[:10], f"... ({len(shown) - 15} more)", *shown[-5:]]
+    return ", ".join(shown)
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turn the ways in which reading text can fail into one sentence each."""
+    name = printable(path.name)
+    try:
+        yield
+    except UnicodeError:
+        raise BadInput(f"expected text in UTF-8, but {name} is not; save it as UTF-8 CSV") from None
+    except csv.Error as error:
+        raise BadInput(f"expected a CSV table, but {name} is none ({error})") from None
+    except OSError as error:
+        raise BadInput(
+            f"expected a readable file, but {name}: {error.strerror or error}; check the path"
+        ) from None
+
+
+def _start(path: Path) -> bytes:
+    with reading(path), path.open("rb") as file:
+        return file.read(2)
+
+
+def _rows(path: Path, encoding: str, delimiter: str, most: int) -> list[list[str]]:
+    with reading(path), path.open(encoding=encoding, newline="") as file:
+        rows = (row for row in csv.reader(file, delimiter=delimiter) if any(row))
+        return list(itertools.islice(rows, most))
+
+
+def _check_header(header: tuple[str, ...], rows: Sequence[Sequence[str]], path: Path) -> None:
+    name = printable(path.name)
+    twice = sorted({column for column in header if header.count(column) > 1})
+    if twice:
+        raise BadInput(
+            f"expected distinct columns in {name}, but {twice[0]!r} comes twice; rename one"
+        )
+    if all(_is_number(column) for column in header):
+        raise BadInput(
+            f"expected column names in the first row of {name}, but it holds numbers "
+            f"({', '.join(header[:3])}); add a header row"
+        )
+    if len(rows) > 1 and len(rows[1]) > len(header):
+        raise BadInput(
+            f"expected {len(header)} cells in every row of {name}, as in its header, but row 2 has "
+            f"{len(rows[1])}; name every column"
+        )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,83 @@
+"""Which source reads what: a name, a file by its suffix, or a folder by what lies in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from labelproof.data.readers.file_names import is_image, printable
+from labelproof.data.readers.huggingface import is_saved_dataset, load_saved
+from labelproof.data.readers.image_folder import load_folder, load_picture
+from labelproof.data.readers.npz import load_npz
+from labelproof.data.readers.published.named import NAMES, load_named
+from labelproof.data.readers.reading_options import Progress, SourceOptions
+from labelproof.data.readers.table import load_table
+from labelproof.data.task import Examples
+from labelproof.errors import BadInput
+
+TABLES = (".csv", ".tsv", ".txt", ".parquet", ".pq")
+DEFAULTS = SourceOptions()
+
+
+def load(
+    data: str | Path,
+    options: SourceOptions = DEFAULTS,
+    like: Examples | None = None,
+    progress: Progress | None = None,
+) -> Examples:
+    """Read a data set.
+
+    Args:
+        data: A name (`digits`, `cifar10`, ...) or a path. A name wins over a file of the same name;
+            write `./digits` for the file.
+        options: How to read it.
+        like: The training data, when this is a test set or data to predict on: its encoder,
+            classes and image size are used, and labels may be absent.
+        progress: Called with (done, all) while files are read.
+
+    Raises:
+        BadInput: If the data cannot be used; the sentence says what was expected and what to do.
+    """
+    if like is None:
+        _check_options(data, options)
+    if str(data) in NAMES:
+        return load_named(str(data), options, like, progress)
+    path = Path(data)
+    if not path.exists():
+        raise BadInput(
+            f"expected a data set, but there is no file or folder {str(data)!r} and no built-in "
+            f"set of that name; check the path, or use one of {', '.join(NAMES)}"
+        )
+    if path.suffix.lower() == ".npz":
+        return load_npz(path, options, like)
+    if path.is_dir() and is_saved_dataset(path):
+        return load_saved(path, options, like, progress)
+    if path.is_dir():
+        return load_folder(path, options, like, progress)
+    if path.suffix.lower() in TABLES:
+        return load_table(path, options, like, progress)
+    if like is not None and is_image(path.name):
+        return load_picture(path, options, like, progress)
+    raise BadInput(
+        f"expected an .npz file, a CSV or Parquet table or a folder, but {printable(path.name)} is "
+        "none of these by its suffix; rename or convert it"
+    )
+
+
+def _check_options(data: str | Path, options: SourceOptions) -> None:
+    """Refuse shares and sizes that mean nothing, and a CSV of labels where it would be ignored."""
+    if not 0 <= options.max_bad <= 1:
+        raise BadInput(
+            f"expected a share between 0 and 1 for --max-bad, but {options.max_bad:g} came; "
+            "give 0.05 for five per cent"
+        )
+    if not options.memory_gb >= 0:
+        raise BadInput(
+            f"expected gigabytes of 0 and above for --memory-gb, but {options.memory_gb:g} came"
+        )
+    path = Path(data)
+    pictures = str(data) not in NAMES and path.is_dir() and not is_saved_dataset(path)
+    if options.labels is not None and not pictures and (path.exists() or str(data) in NAMES):
+        raise BadInput(
+            f"expected --labels only with a folder of images, but {printable(path.name)} is none; "
+            "leave it out, and name its labels with --label-column or --label-key"
+        )

@@ -1,0 +1,60 @@
+"""Names of files: found in a fixed order, whatever their bytes, and shown in one line."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from labelproof.data.readers.pixels import SUFFIXES
+
+
+def printable(name: str) -> str:
+    """A name as one line of valid Unicode: bytes and control characters become escapes."""
+    text = os.fsencode(name).decode("utf-8", "backslashreplace")
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
+    )
+
+
+def walk(root: Path) -> Iterator[str]:
+    """Visible files below `root` in order of their names, relative to it.
+
+    Links to folders are followed, except back into a folder the walk is in. A link that leads
+    nowhere is reported like a file, so that it is listed as unreadable rather than overlooked.
+    """
+    yield from _walk(str(root), "", frozenset())
+
+
+def is_image(name: str) -> bool:
+    """Whether a name ends as those of pictures do."""
+    return os.path.splitext(name)[1].lower() in SUFFIXES
+
+
+def subfolders(root: Path) -> list[str]:
+    """Visible folders directly in `root`, in order."""
+    entries = (entry for entry in os.scandir(root) if not entry.name.startswith("."))
+    return sorted(entry.name for entry in entries if _is_folder(entry))
+
+
+def _walk(root: str, prefix: str, above: frozenset[tuple[int, int]]) -> Iterator[str]:
+    folder = os.path.join(root, prefix)
+    status = os.stat(folder)
+    identity = (status.st_dev, status.st_ino)
+    if identity in above:
+        return
+    with os.scandir(folder) as entries:
+        found = sorted((entry.name, _is_folder(entry)) for entry in entries if entry.name[0] != ".")
+    for name, is_folder in found:
+        if is_folder:
+            yield from _walk(root, f"{prefix}{name}/", above | {identity})
+        else:
+            yield prefix + name
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return stat.S_ISDIR(entry.stat().st_mode)
+    except OSError:  # a link to nowhere, or to itself
+        return False

@@ -1,0 +1,71 @@
+"""Frames of pandas given from Python, with words or gaps: encoded like the rows of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from labelproof.data.encoders.columns import TableEncoder, fit_table
+from labelproof.data.labels import encode_labels
+from labelproof.data.task import Examples, Resident
+from labelproof.errors import BadInput
+
+
+def needs_encoding(x: Any, like: Examples | None = None) -> bool:
+    """Whether x is a frame that is more than an array of numbers."""
+    if not hasattr(x, "dtypes") or not hasattr(x, "columns"):
+        return False
+    if like is not None and isinstance(like.encoder, TableEncoder):
+        return True
+    return bool(any(kind.kind not in "biuf" for kind in x.dtypes) or x.isna().any(axis=None))
+
+
+def from_features(
+    x: Any,
+    y: Any,
+    *,
+    truth: Any = None,
+    ids: Sequence[str] | None = None,
+    classes: Sequence[str] | None = None,
+    x_test: Any = None,
+    y_test: Any = None,
+    like: Examples | None = None,
+    name: str = "the frame given",
+) -> Examples:
+    """Examples of a frame of features and labels beside it; arguments as in `from_arrays`."""
+    if not len(x):
+        raise BadInput(f"expected rows in {name}, but it is empty; give at least one")
+    encoder = like.encoder if like is not None else fit_table(x, name)
+    if not isinstance(encoder, TableEncoder):
+        raise BadInput(
+            f"expected numbers like those of the training data, but {name} has words or gaps; "
+            "prepare both in the same way"
+        )
+    coded = encode_labels(
+        y,
+        size=len(x),
+        truth=truth,
+        names=classes,
+        known=like.classes if like is not None else None,
+        what=f"the labels of {name}",
+    )
+    train = Examples(
+        x=Resident(torch.from_numpy(np.ascontiguousarray(encoder.transform(x, name)))),
+        labels=coded.labels,
+        truth=coded.truth,
+        ids=[str(value) for value in ids] if ids is not None else None,
+        classes=coded.classes,
+        encoder=encoder,
+        about={
+            "source": "frame",
+            "encoding": encoder.describe(),
+            "warnings": list(coded.warnings),
+        },
+    )
+    if x_test is None:
+        return train
+    return replace(train, test=from_features(x_test, y_test, like=train, name="the test frame"))

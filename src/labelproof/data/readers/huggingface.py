@@ -1,0 +1,212 @@
+"""A Hugging Face data set saved to disk: images, vectors, texts or columns, and class names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from io import BytesIO
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from labelproof.data.optional_packages import need
+from labelproof.data.readers.arrays import from_arrays
+from labelproof.data.readers.column_roles import Roles, assign
+from labelproof.data.readers.delimited import LABEL_NAMES, pick
+from labelproof.data.readers.file_names import printable
+from labelproof.data.readers.image_folder import labelled_images
+from labelproof.data.readers.pixels import Unreadable
+from labelproof.data.readers.reading_options import Progress, SourceOptions
+from labelproof.data.readers.table import from_frame
+from labelproof.data.task import Examples
+from labelproof.errors import BadInput
+
+TEST_PARTS = ("test", "validation", "val")
+MARKS = ("dataset_dict.json", "dataset_info.json", "state.json")
+
+
+def is_saved_dataset(folder: Path) -> bool:
+    """Whether `save_to_disk` wrote this folder."""
+    return (folder / MARKS[0]).is_file() or all((folder / mark).is_file() for mark in MARKS[1:])
+
+
+@dataclass(frozen=True)
+class RowBlobs:
+    """Encoded pictures in a column of a data set."""
+
+    rows: Any  # the data set, with the column not decoded
+    column: str
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def open(self, index: int) -> BinaryIO:
+        """The bytes in the row, or the file that the row names."""
+        value = self.rows[index][self.column]
+        if value is None:
+            raise Unreadable("no image in this row")
+        if value["bytes"] is not None:
+            return BytesIO(value["bytes"])
+        if not value["path"]:
+            raise Unreadable("no image in this row")
+        return open(value["path"], "rb")
+
+    def name(self, index: int) -> str:
+        """The number of the row."""
+        return f"row {index}"
+
+    def fingerprint(self) -> str:
+        """The data set's own."""
+        return f"{self.rows._fingerprint}/{self.column}"
+
+
+def load_saved(
+    folder: Path,
+    options: SourceOptions,
+    like: Examples | None = None,
+    progress: Progress | None = None,
+) -> Examples:
+    """Examples of a saved data set; a saved dictionary has a training and perhaps a test part."""
+    datasets = need("datasets", "hf", "a saved Hugging Face data set")
+    try:
+        found = datasets.load_from_disk(str(folder))
+    except Exception as error:  # the library fails in many ways on a damaged folder
+        raise BadInput(
+            f"expected a data set written by save_to_disk in {printable(str(folder))}, but it "
+            f"could not be read ({' '.join(str(error).split())[:120]}); save it again"
+        ) from None
+    about = {"source": "hugging face", "path": str(folder)}
+    if not isinstance(found, datasets.DatasetDict):
+        return _examples(found, options, like, progress, about)
+    test = next((found[name] for name in TEST_PARTS if name in found), None)
+    if like is not None:
+        part = test if test is not None else next(iter(found.values()))
+        return _examples(part, options, like, progress, about)
+    train = _examples(_training_part(found, folder), options, None, progress, about)
+    if test is None:
+        return train
+    return replace(train, test=_examples(test, options, train, progress, about))
+
+
+def _training_part(found: Any, folder: Path) -> Any:
+    if "train" in found:
+        return found["train"]
+    if len(found) == 1:
+        return next(iter(found.values()))
+    raise BadInput(
+        f"expected a part called train in {printable(str(folder))}, but its parts are "
+        f"{', '.join(found)}; give the folder of one part"
+    )
+
+
+def _examples(
+    rows: Any,
+    options: SourceOptions,
+    like: Examples | None,
+    progress: Progress | None,
+    about: dict[str, Any],
+) -> Examples:
+    datasets = need("datasets", "hf", "a saved Hugging Face data set")
+    label = _label_column(rows, options, like, datasets)
+    options = replace(options, label_column=label or options.label_column)
+    roles = assign(rows.column_names, options, like, Path(about["path"]))
+    names = _class_names(rows, roles.label, datasets)
+    image = _image_column(rows, roles, datasets)
+    if image is not None:
+        return _images(rows, image, roles, names, options, like, progress, about)
+    vectors = [name for name in rows.column_names if _is_vector(rows.features[name])]
+    if vectors and roles.text is None:
+        return _vectors(rows, vectors, roles, names, like, about)
+    frame = rows.remove_columns([n for n in options.drop_columns if n in rows.column_names])
+    return from_frame(frame.to_pandas(), roles, options, like, progress, about, 0, names)
+
+
+def _label_column(
+    rows: Any, options: SourceOptions, like: Examples | None, datasets: Any
+) -> str | None:
+    """The column an option names, or has a usual name, or is the only one of class labels."""
+    found = None
+    if like is None:
+        folder = Path("the data set")
+        found = pick(rows.column_names, options.label_column, LABEL_NAMES, folder, "--label-column")
+    labels = [n for n, kind in rows.features.items() if isinstance(kind, datasets.ClassLabel)]
+    return found or (labels[0] if len(labels) == 1 and options.label_column is None else None)
+
+
+def _class_names(rows: Any, label: str | None, datasets: Any) -> Sequence[str] | None:
+    kind = rows.features[label] if label is not None else None
+    return list(kind.names) if isinstance(kind, datasets.ClassLabel) else None
+
+
+def _image_column(rows: Any, roles: Roles, datasets: Any) -> str | None:
+    if roles.text is not None:
+        return None
+    images = [n for n, kind in rows.features.items() if isinstance(kind, datasets.Image)]
+    if roles.file is not None and roles.file not in images:
+        raise BadInput(
+            f"expected images in the column {roles.file!r} of the data set, but its image columns "
+            f"are {', '.join(images) or 'none'}; correct --file-column"
+        )
+    return roles.file or (images[0] if images else None)
+
+
+def _is_vector(kind: Any) -> bool:
+    """Whether a column holds lists of numbers."""
+    inner = getattr(kind, "feature", None)
+    return getattr(inner, "dtype", "").startswith(("float", "int", "uint"))
+
+
+def _images(
+    rows: Any,
+    column: str,
+    roles: Roles,
+    names: Sequence[str] | None,
+    options: SourceOptions,
+    like: Examples | None,
+    progress: Progress | None,
+    about: dict[str, Any],
+) -> Examples:
+    datasets = need("datasets", "hf", "a saved Hugging Face data set")
+    encoded = rows.select_columns([column]).cast_column(column, datasets.Image(decode=False))
+    return labelled_images(
+        RowBlobs(encoded, column),
+        _values(rows, roles.label),
+        options,
+        like,
+        progress,
+        truth=_values(rows, roles.truth),
+        ids=[printable(str(v)) for v in rows[roles.id]] if roles.id is not None else None,
+        names=names,
+        about={**about, "columns": roles.present()},
+        what=f"the label column {roles.label!r} of {Path(about['path']).name}",
+    )
+
+
+def _vectors(
+    rows: Any,
+    columns: list[str],
+    roles: Roles,
+    names: Sequence[str] | None,
+    like: Examples | None,
+    about: dict[str, Any],
+) -> Examples:
+    if len(columns) > 1:
+        raise BadInput(
+            f"expected one column of vectors in the data set, but {', '.join(columns)} are; "
+            "leave all but one out with --drop-column"
+        )
+    return from_arrays(
+        list(rows.with_format("numpy")[columns[0]][:]),
+        _values(rows, roles.label),
+        truth=_values(rows, roles.truth),
+        classes=names,
+        like=like,
+        name=printable(Path(about["path"]).name),
+        about={**about, "columns": roles.present()},
+    )
+
+
+def _values(rows: Any, column: str | None) -> npt.NDArray[Any] | None:
+    return np.array(list(rows[column]), dtype=object) if column is not None else None

@@ -1,0 +1,237 @@
+"""Folders of pictures: a folder per class, or a flat folder with a CSV of labels."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from labelproof.data.labels import encode_labels, rare_classes
+from labelproof.data.readers.delimited import (
+    FILE_NAMES,
+    LABEL_NAMES,
+    layout,
+    listed,
+    pick,
+    read_columns,
+)
+from labelproof.data.readers.file_names import is_image, printable, subfolders, walk
+from labelproof.data.readers.picture_bytes import Blobs, FileBlobs
+from labelproof.data.readers.pictures import Pictures, prepare
+from labelproof.data.readers.reading_options import Progress, SourceOptions
+from labelproof.data.task import Examples
+from labelproof.errors import BadInput
+
+TEST_PARTS = ("test", "val", "valid", "validation")
+
+
+def load_folder(
+    root: Path,
+    options: SourceOptions,
+    like: Examples | None = None,
+    progress: Progress | None = None,
+) -> Examples:
+    """Pictures of a folder: by `options.labels` if given, by class folders otherwise."""
+    if options.labels is not None and like is None:
+        return _labelled_by_csv(root, options.labels, options, progress)
+    root = _unwrapped(root)
+    parts = subfolders(root)
+    if like is None and "train" in parts and set(parts) <= {"train", *TEST_PARTS}:
+        return _with_parts(root, parts, options, progress)
+    found = list(walk(root))
+    files = [name for name in found if is_image(name)]
+    if not files:
+        raise BadInput(
+            f"expected images (JPEG, PNG, WebP, BMP) in {printable(str(root))}, but there are none "
+            f"in it{_others(found)}; check the path"
+        )
+    about: dict[str, Any] = {"source": "folder", "path": str(root), "warnings": []}
+    if len(files) < len(found):
+        skipped = len(found) - len(files)
+        note = f"{skipped} files are no images by their suffix and were passed over"
+        about["warnings"].append(note + _others(found))
+    return _by_class(root, files, options, like, progress, about)
+
+
+def load_picture(
+    path: Path, options: SourceOptions, like: Examples, progress: Progress | None = None
+) -> Examples:
+    """One picture to predict on."""
+    about = {"source": "image", "path": str(path)}
+    blobs = FileBlobs(str(path.parent), [path.name])
+    return labelled_images(blobs, None, options, like, progress, about=about)
+
+
+def labelled_images(
+    blobs: Blobs,
+    given: Any,
+    options: SourceOptions,
+    like: Examples | None,
+    progress: Progress | None,
+    *,
+    about: dict[str, Any],
+    truth: Any = None,
+    ids: list[str] | None = None,
+    names: Sequence[str] | None = None,
+    what: str = "the folder names",
+    first_row: int = 0,
+) -> Examples:
+    """Examples of files with their labels, less the files that cannot be read."""
+    known = like.classes if like is not None else None
+    coded = encode_labels(
+        given,
+        size=len(blobs),
+        truth=truth,
+        names=names,
+        known=known,
+        what=what,
+        first_row=first_row,
+    )
+    pictures = prepare(blobs, options, like, progress, printable(about["path"]))
+    rows = pictures.rows
+    labels = coded.labels[rows] if coded.labels is not None else None
+    rare = rare_classes(labels, coded.classes) if labels is not None and like is None else ()
+    return Examples(
+        x=pictures.x,
+        labels=labels,
+        truth=coded.truth[rows] if coded.truth is not None else None,
+        ids=[ids[row] if ids is not None else blobs.name(row) for row in rows],
+        classes=coded.classes,
+        about={
+            **about,
+            **pictures.about,
+            "warnings": [*about.get("warnings", ()), *rare, *_bad_note(pictures)],
+        },
+    )
+
+
+def _bad_note(pictures: Pictures) -> list[str]:
+    count = len(pictures.about["unreadable"])
+    return [f"{count} files could not be read and were left out"] if count else []
+
+
+def _by_class(
+    root: Path,
+    files: list[str],
+    options: SourceOptions,
+    like: Examples | None,
+    progress: Progress | None,
+    about: dict[str, Any],
+) -> Examples:
+    inside = [name for name in files if "/" in name]
+    labels: list[str] | None = [printable(name.split("/", 1)[0]) for name in inside]
+    if like is not None and not set(labels or ()) & set(like.classes or ()):
+        inside, labels = files, None  # none of the folders is a class: pictures to predict on
+    elif not inside:
+        raise BadInput(
+            f"expected a folder per class in {printable(str(root))}, but its {len(files)} images "
+            "lie side by side; sort them into class folders or give a CSV of labels with --labels"
+        )
+    elif len(inside) < len(files):
+        note = f"{len(files) - len(inside)} images outside the class folders were left out"
+        about["warnings"].append(note)
+    blobs = FileBlobs(str(root), inside)
+    what = f"the class folders of {printable(str(root))}"
+    return labelled_images(blobs, labels, options, like, progress, about=about, what=what)
+
+
+def _unwrapped(root: Path) -> Path:
+    """The folder with the classes, where an archive wrapped it in folders of their own."""
+    while True:
+        entries = [entry for entry in root.iterdir() if not entry.name.startswith(".")]
+        if len(entries) != 1 or not entries[0].is_dir() or len(subfolders(entries[0])) < 2:
+            return root
+        root = entries[0]
+
+
+def _others(found: list[str]) -> str:
+    """The suffixes of files that are no pictures, the most frequent first."""
+    counts = Counter(Path(name).suffix.lower() or "none" for name in found if not is_image(name))
+    listed = ", ".join(f"{printable(suffix)}: {n}" for suffix, n in counts.most_common(3))
+    return f" ({listed})" if listed else ""
+
+
+def _with_parts(
+    root: Path, parts: list[str], options: SourceOptions, progress: Progress | None
+) -> Examples:
+    """A folder that is split into `train` and `test` (or `val`) already."""
+    train = load_folder(root / "train", options, None, progress)
+    part = next((name for name in TEST_PARTS if name in parts), None)
+    if part is None:
+        return train
+    return replace(train, test=load_folder(root / part, options, train, progress))
+
+
+def _labelled_by_csv(
+    root: Path, table: Path, options: SourceOptions, progress: Progress | None
+) -> Examples:
+    found = layout(table)
+    file_column = _required(
+        pick(found.header, options.file_column, FILE_NAMES, table, "--file-column"),
+        table, found.header, "file names", "--file-column",
+    )  # fmt: skip
+    label_column = _required(
+        pick(found.header, options.label_column, LABEL_NAMES, table, "--label-column"),
+        table, found.header, "labels", "--label-column",
+    )  # fmt: skip
+    truth_column = pick(found.header, options.truth_name, (), table, "--truth-key")
+    wanted = [file_column, label_column, *([truth_column] if truth_column else [])]
+    columns = read_columns(table, found, wanted)
+    files = check_files(root, columns[0], table)
+    return labelled_images(
+        FileBlobs(str(root), files),
+        columns[1],
+        options,
+        None,
+        progress,
+        truth=columns[2] if truth_column else None,
+        about={"source": "folder", "path": str(root), "labels": str(table)},
+        what=f"the label column {label_column!r} of {printable(table.name)}",
+        first_row=2,
+    )
+
+
+def check_files(root: Path, files: list[str], table: Path) -> list[str]:
+    """File names of a table: each once, and each of them there."""
+    files = [_spelled(root, name.strip()) for name in files]
+    twice = [name for name, count in Counter(files).items() if count > 1]
+    if twice:
+        raise BadInput(
+            f"expected every file once in {printable(table.name)}, but {len(twice)} come more "
+            f"often, such as {printable(twice[0])!r}; keep one row for each"
+        )
+    missing = [name for name in files if not _is_there(root, name)]
+    if missing:
+        shown = ", ".join(printable(name) or "(blank)" for name in missing[:3])
+        raise BadInput(
+            f"expected the files named in {printable(table.name)} below {printable(str(root))}, "
+            f"but {len(missing)} of {len(files)} are not there ({shown}); "
+            "correct the names or the folder"
+        )
+    return files
+
+
+def _spelled(root: Path, name: str) -> str:
+    """A name as written, or with the slashes turned where a table was made on another system."""
+    turned = name.replace("\\", "/")
+    return turned if turned != name and not _is_there(root, name) else name
+
+
+def _is_there(root: Path, name: str) -> bool:
+    try:
+        return bool(name) and (root / name).is_file()
+    except (OSError, ValueError):  # a name too long, or with a zero byte
+        return False
+
+
+def _required(
+    column: str | None, table: Path, header: tuple[str, ...], content: str, option: str
+) -> str:
+    if column is None:
+        raise BadInput(
+            f"expected a column of {content} in {printable(table.name)}, but its columns are "
+            f"{listed(header)}; name it with {option}"
+        )
+    return column

@@ -1,0 +1,131 @@
+"""The .npz source: `x`, labels under a key of choice, an optional test part; no pickles."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from labelproof.data.readers.arrays import from_arrays
+from labelproof.data.readers.reading_options import SourceOptions
+from labelproof.data.task import Examples
+from labelproof.errors import BadInput
+
+Arrays = Mapping[str, npt.NDArray[Any]]
+
+
+def load_npz(path: Path, options: SourceOptions, like: Examples | None = None) -> Examples:
+    """Examples of an .npz: `x`, `y` or another key, and `x_test`, `y_test`, `classes` if there."""
+    wanted = {"x", "x_test", "y_test", "classes", "y", options.label_key, options.truth_key}
+    arrays, shapes = read_arrays(path, wanted)
+    if "x" not in arrays:
+        raise BadInput(
+            f"expected an array 'x' of inputs in {path.name}, but it holds {_keys(shapes)}; "
+            "save the inputs under the name x"
+        )
+    has_test = like is None and "x_test" in arrays and "y_test" in arrays
+    classes = arrays.get("classes")
+    return from_arrays(
+        arrays["x"],
+        _labels(arrays, shapes, options.label_key, path, like),
+        truth=_truth(arrays, shapes, options.truth_key, path, like),
+        classes=[str(name) for name in classes] if classes is not None and like is None else None,
+        x_test=arrays["x_test"] if has_test else None,
+        y_test=arrays["y_test"] if has_test else None,
+        like=like,
+        name=path.name,
+        about={"source": "npz", "path": str(path), "label_key": options.label_key},
+    )
+
+
+def read_arrays(path: Path, wanted: set[str | None]) -> tuple[Arrays, dict[str, str]]:
+    """The wanted arrays of an .npz, and a description of every array in it."""
+    if path.is_file() and not zipfile.is_zipfile(path):
+        raise _damaged(path, "it is no zip archive")
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            if not isinstance(file, np.lib.npyio.NpzFile):
+                raise BadInput(f"expected an .npz archive, but {path.name} is a single array")
+            arrays: dict[str, npt.NDArray[Any]] = {}
+            for key in file.files:
+                if key in wanted:
+                    arrays[key] = file[key]
+            return arrays, {key: _describe(file, key, arrays) for key in file.files}
+    except BadInput:
+        raise
+    except ValueError as error:
+        if "pickle" in str(error):
+            raise BadInput(
+                f"expected plain number and string arrays in {path.name}, but it holds pickled "
+                "objects, which could run code when loaded; save it again without dtype=object"
+            ) from None
+        raise _damaged(path, error) from None
+    except (
+        OSError,
+        EOFError,
+        zipfile.BadZipFile,
+        zlib.error,
+        KeyError,
+        NotImplementedError,
+    ) as error:
+        raise _damaged(path, error) from None
+
+
+def _damaged(path: Path, error: Exception | str) -> BadInput:
+    return BadInput(
+        f"expected a readable .npz archive, but {path.name} could not be read ({error}); "
+        "write it again with numpy.savez"
+    )
+
+
+def _describe(file: Any, key: str, arrays: Arrays) -> str:
+    """Type and shape of a member, from its header alone."""
+    if key in arrays:
+        return f"{arrays[key].dtype.kind}{arrays[key].shape}"
+    with file.zip.open(f"{key}.npy") as member:
+        version = np.lib.format.read_magic(member)
+        reader = {1: np.lib.format.read_array_header_1_0, 2: np.lib.format.read_array_header_2_0}
+        shape, _, dtype = reader.get(version[0], reader[2])(member)
+    return f"{dtype.kind}{shape}"
+
+
+def _labels(
+    arrays: Arrays, shapes: dict[str, str], key: str, path: Path, like: Examples | None
+) -> npt.NDArray[Any] | None:
+    """Given labels; data to predict on may have none, test data may call them `y`."""
+    if key in arrays:
+        return arrays[key]
+    if like is not None:
+        return arrays.get("y")
+    size = len(arrays["x"])
+    fitting = [k for k, text in shapes.items() if text[0] in "iuUS" and text[1:] == f"({size},)"]
+    raise BadInput(
+        f"expected labels under the key {key!r} in {path.name}, but it holds {_keys(shapes)}; "
+        + (
+            f"name one of {', '.join(fitting)} with --label-key"
+            if fitting
+            else f"save labels of shape ({size},) under the name {key}"
+        )
+    )
+
+
+def _truth(
+    arrays: Arrays, shapes: dict[str, str], key: str | None, path: Path, like: Examples | None
+) -> npt.NDArray[Any] | None:
+    if key is None or (key not in arrays and like is not None):
+        return None
+    if key not in arrays:
+        raise BadInput(
+            f"expected true labels under the key {key!r} in {path.name}, but it holds "
+            f"{_keys(shapes)}; name one of these with --truth-key or leave the option out"
+        )
+    return arrays[key]
+
+
+def _keys(shapes: dict[str, str]) -> str:
+    return ", ".join(sorted(shapes)) or "no arrays"

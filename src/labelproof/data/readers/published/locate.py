@@ -1,0 +1,64 @@
+"""Finding published files below the data folder, and saying what to fetch where they are not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from labelproof.data.readers.reading_options import SourceOptions
+from labelproof.errors import BadInput
+
+
+@dataclass(frozen=True, kw_only=True)
+class Published:
+    """One published form of a data set."""
+
+    title: str
+    home: str  # the data set's own page
+    archive: str  # what to fetch there
+    folder: str  # where its files go, below the data folder
+    files: tuple[str, ...]
+    others: tuple[str, ...] = ()  # further folders that are tried; "" is the data folder itself
+
+
+def data_dir(options: SourceOptions) -> Path:
+    """The folder that holds benchmark sets: `--data-dir`, or `data` in the current folder."""
+    return options.data_dir if options.data_dir is not None else Path("data")
+
+
+def locate(root: Path, forms: Sequence[Published]) -> tuple[Published, dict[str, Path]]:
+    """The first form whose files are all there, with their paths.
+
+    Raises:
+        BadInput: If no form is complete; says which files are missing, where they are published and
+            where to put them.
+    """
+    for form in forms:
+        for folder in (form.folder, *form.others):
+            paths = {name: find(root / folder, name) for name in form.files}
+            found = {name: path for name, path in paths.items() if path is not None}
+            if len(found) == len(form.files):
+                return form, found
+    raise absent(root, forms[0])
+
+
+def find(folder: Path, name: str) -> Path | None:
+    """A file, or its gzipped form."""
+    for candidate in (folder / name, folder / f"{name}.gz"):
+        if candidate.is_file():
+            return candidate
+    return None
+
+
+def absent(root: Path, form: Published) -> BadInput:
+    """The sentence about missing files of a form."""
+    missing = [name for name in form.files if find(root / form.folder, name) is None]
+    more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+    verb = "are" if len(missing) > 1 else "is"
+    above = "that holds them" if not form.folder else f"that holds {form.folder}"
+    return BadInput(
+        f"expected the files of {form.title} in {root / form.folder}, but {', '.join(missing[:3])}"
+        f"{more} {verb} not there; fetch {form.archive} from {form.home} and put the files there, "
+        f"or name the folder {above} with --data-dir"
+    )

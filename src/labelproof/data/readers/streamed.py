@@ -1,0 +1,135 @@
+"""Pictures that are not all in memory: decoded when asked for, or read back from a cache of pixels.
+
+Both decode in threads (Pillow lets other threads run while it decodes), hold no more than one
+batch, and carry a hash of every encoded picture, which serves the digest and the search for
+duplicates.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from labelproof.data.readers.picture_bytes import Blobs
+from labelproof.data.readers.pixels import Size, Unreadable, decode, reason
+from labelproof.errors import RunFailed
+
+Hashes = npt.NDArray[np.uint8]  # (N, 16)
+T = TypeVar("T")
+
+
+class StreamedImages:
+    """Pictures decoded each time they are taken."""
+
+    def __init__(
+        self, blobs: Blobs, rows: npt.NDArray[np.int64], size: Size, hashes: Hashes
+    ) -> None:
+        self.blobs = blobs
+        self.rows = rows  # readable pictures: example i is picture rows[i]
+        self.shape = (*size, 3)
+        self.resident = False
+        self.hashes = hashes
+        self._pool = pool()
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def take(self, index: Tensor) -> Tensor:
+        """Rows `index` as uint8 (B, H, W, 3)."""
+        pixels = np.empty((len(index), *self.shape), np.uint8)
+
+        def fill(place: int, example: int) -> None:
+            pixels[place] = self._decode(int(self.rows[example]))
+
+        list(self._pool.map(fill, range(len(index)), index.tolist()))
+        return torch.from_numpy(pixels)
+
+    def digest(self) -> str:
+        """Hash of the encoded pictures and of the size they are brought to."""
+        return images_digest(self.hashes, self.shape)
+
+    def _decode(self, row: int) -> npt.NDArray[np.uint8]:
+        try:
+            return decode(read(self.blobs, row), (self.shape[0], self.shape[1]))
+        except Unreadable as error:
+            raise RunFailed(
+                f"the picture {self.blobs.name(row)} was readable when the run began and no "
+                f"longer is ({error}); restore it and resume"
+            ) from None
+
+
+class CachedImages:
+    """Pixels read back from one file of decoded, resized pictures, a row each.
+
+    The file is read rather than mapped, so that the memory of the process stays small.
+    """
+
+    def __init__(self, path: Path, rows: npt.NDArray[np.int64], size: Size, hashes: Hashes) -> None:
+        self.path = path
+        self.rows = rows
+        self.shape = (*size, 3)
+        self.resident = False
+        self.hashes = hashes
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def take(self, index: Tensor) -> Tensor:
+        """Rows `index` as uint8 (B, H, W, 3)."""
+        pixels = np.empty((len(index), *self.shape), np.uint8)
+        length = int(np.prod(self.shape))
+        with open(self.path, "rb", buffering=0) as file:
+            for place, example in enumerate(index.tolist()):
+                file.seek(int(self.rows[example]) * length)
+                if file.readinto(pixels[place].reshape(-1)) != length:
+                    raise RunFailed(
+                        f"the image cache {self.path} is cut short; delete it and resume"
+                    )
+        return torch.from_numpy(pixels)
+
+    def digest(self) -> str:
+        """Hash of the encoded pictures and of the size they were brought to."""
+        return images_digest(self.hashes, self.shape)
+
+
+def pool() -> ThreadPoolExecutor:
+    """Threads enough to keep the processors busy while some wait for the disk."""
+    return ThreadPoolExecutor((os.cpu_count() or 1) + 2, thread_name_prefix="images")
+
+
+def read(blobs: Blobs, row: int) -> bytes:
+    """All bytes of an encoded picture."""
+    try:
+        with blobs.open(row) as file:
+            return file.read()
+    except OSError as error:
+        raise Unreadable(reason(error)) from None
+
+
+def fingerprint(data: bytes) -> Hashes:
+    """Sixteen bytes that stand for an encoded picture."""
+    return np.frombuffer(hashlib.blake2b(data, digest_size=16).digest(), np.uint8)
+
+
+def images_digest(hashes: Hashes, shape: Sequence[int]) -> str:
+    """Hash of pictures in their order, and of the size they come in."""
+    return hashlib.sha256(f"{tuple(shape)}".encode() + hashes.tobytes()).hexdigest()
+
+
+def in_chunks(
+    work: Callable[[int], T], count: int, done: Callable[[int, Sequence[T]], None]
+) -> None:
+    """Run `work` for 0..count-1 in threads, some at a time, and hand results on in order."""
+    step = 256
+    with pool() as threads:
+        for start in range(0, count, step):
+            done(start, list(threads.map(work, range(start, min(start + step, count)))))

@@ -1,0 +1,208 @@
+"""CSV and Parquet tables: columns of features, of texts, or of paths to images."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+import torch
+
+from labelproof.data.encoders.columns import (
+    Frame,
+    TableEncoder,
+    fit_table,
+    giveaways,
+    row_caption,
+    unparsed,
+)
+from labelproof.data.encoders.texts import (
+    TextEncoder,
+    TransformerEncoder,
+    fit_texts,
+    use_transformer,
+)
+from labelproof.data.labels import encode_labels
+from labelproof.data.readers.column_roles import Roles, assign, read_ids, recognise
+from labelproof.data.readers.file_names import printable
+from labelproof.data.readers.image_folder import check_files, labelled_images
+from labelproof.data.readers.picture_bytes import FileBlobs
+from labelproof.data.readers.reading_options import Progress, SourceOptions
+from labelproof.data.readers.table_files import PARQUET, read_csv, read_header, read_parquet
+from labelproof.data.task import Examples, Resident
+from labelproof.errors import BadInput
+
+MOST_SHOWN = 12  # columns in the caption of a row
+
+
+class Captions(Sequence[str]):
+    """Rows in short, written when asked for."""
+
+    def __init__(self, size: int, show: Callable[[int], str]) -> None:
+        self._size = size
+        self._show = show
+
+    def __len__(self) -> int:
+        return self._size
+
+    @overload
+    def __getitem__(self, row: int) -> str: ...
+    @overload
+    def __getitem__(self, row: slice) -> list[str]: ...
+    def __getitem__(self, row: int | slice) -> str | list[str]:
+        """One caption, or a list of them."""
+        if isinstance(row, slice):
+            return [self._show(place) for place in range(self._size)[row]]
+        return self._show(range(self._size)[row])
+
+
+def load_table(
+    path: Path,
+    options: SourceOptions,
+    like: Examples | None = None,
+    progress: Progress | None = None,
+) -> Examples:
+    """Examples of a CSV or Parquet file; what its columns are is found out or told by options."""
+    header = read_header(path)
+    roles = assign(header, options, like, path)
+    parquet = path.suffix.lower() in PARQUET
+    if parquet:
+        alone = roles.file is not None or roles.text is not None
+        wanted = roles.named if alone else [n for n in header if n not in options.drop_columns]
+        frame = read_parquet(path, wanted)
+    else:
+        frame = read_csv(path, roles.named)
+    first_row = 0 if parquet else 2
+    about = {"source": "parquet" if parquet else "csv", "path": str(path)}
+    return from_frame(frame, roles, options, like, progress, about, first_row)
+
+
+def from_frame(
+    frame: Frame,
+    roles: Roles,
+    options: SourceOptions,
+    like: Examples | None,
+    progress: Progress | None,
+    about: dict[str, Any],
+    first_row: int,
+    names: Sequence[str] | None = None,
+) -> Examples:
+    """Examples of a frame in memory, of which `roles` says what its columns are."""
+    what = printable(Path(about["path"]).name)
+    if not len(frame):
+        raise BadInput(f"expected rows in {what}, but there is only a header; check the file")
+    features = frame.drop(columns=[*roles.named, *options.drop_columns], errors="ignore")
+    if like is None:
+        roles, features = recognise(roles, features)
+    about = {**about, "columns": roles.present()}
+    ids = read_ids(frame, roles.id, what, first_row)
+    given = frame[roles.label].to_numpy(dtype=object) if roles.label else None
+    truth = frame[roles.truth].to_numpy(dtype=object) if roles.truth else None
+    if roles.file is not None:
+        root = Path(about["path"]).parent
+        files = check_files(root, [str(name) for name in frame[roles.file]], Path(about["path"]))
+        return labelled_images(
+            FileBlobs(str(root), files), given, options, like, progress, about=about, truth=truth,
+            ids=ids, what=f"the label column {roles.label!r} of {what}", first_row=first_row,
+        )  # fmt: skip
+    coded = encode_labels(
+        given,
+        size=len(frame),
+        truth=truth,
+        names=names,
+        known=like.classes if like is not None else None,
+        what=f"the label column {roles.label!r} of {what}",
+        first_row=first_row,
+    )
+    encoded = _encode(frame, features, roles, options, like, what, first_row)
+    return Examples(
+        x=Resident(torch.from_numpy(np.ascontiguousarray(encoded.vectors))),
+        labels=coded.labels,
+        truth=coded.truth,
+        ids=ids,
+        classes=coded.classes,
+        captions=encoded.captions,
+        encoder=encoded.encoder,
+        about={
+            **about,
+            "encoding": encoded.encoder.describe(),
+            "warnings": [
+                *coded.warnings,
+                *encoded.warnings,
+                *(giveaways(features, coded.labels) if like is None else ()),
+            ],
+        },
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _EncodedRows:
+    vectors: Any
+    encoder: TableEncoder | TextEncoder | TransformerEncoder
+    captions: Sequence[str]
+    warnings: tuple[str, ...]
+
+
+def _encode(
+    frame: Frame,
+    features: Frame,
+    roles: Roles,
+    options: SourceOptions,
+    like: Examples | None,
+    what: str,
+    first_row: int,
+) -> _EncodedRows:
+    encoder = like.encoder if like is not None else None
+    if roles.text is not None and not isinstance(encoder, TableEncoder):
+        return _encode_texts(frame[roles.text], roles.text, options, encoder, what)
+    if encoder is None and like is None:
+        encoder = fit_table(features, what, first_row)
+    if not isinstance(encoder, TableEncoder):
+        raise BadInput(
+            f"expected data like the training data's ({_kind_of_training(encoder)}), but {what} "
+            "is a table without it; give data of the same kind"
+        )
+    vectors = encoder.transform(features, what, first_row)
+    words = unparsed(features, encoder)
+    names = [column.name for column in encoder.columns[:MOST_SHOWN]]
+    shown = {name: frame[name].to_numpy(dtype=object) for name in names}
+    return _EncodedRows(
+        vectors=vectors,
+        encoder=encoder,
+        captions=Captions(len(frame), row_caption(shown)),
+        warnings=tuple(
+            f"{count} values of column {name!r} are not numbers and count as missing"
+            for name, count in words.items()
+        ),
+    )
+
+
+def _kind_of_training(encoder: Any) -> str:
+    if isinstance(encoder, TextEncoder | TransformerEncoder):
+        return f"a column {encoder.column!r} of texts"
+    return "arrays or images"
+
+
+def _encode_texts(
+    column: Any, name: str, options: SourceOptions, encoder: Any, what: str
+) -> _EncodedRows:
+    missing = column.isna().to_numpy()
+    texts = ["" if gone else str(text) for text, gone in zip(column, missing, strict=True)]
+    empty = sum(not text.strip() for text in texts)
+    if empty == len(texts):
+        raise BadInput(
+            f"expected texts in column {name!r} of {what}, but all are blank; "
+            "name another column with --text-column"
+        )
+    if encoder is None and options.text_model is not None:
+        encoder = use_transformer(options.text_model, name)
+    elif encoder is None:
+        encoder = fit_texts(texts, name, what)
+    return _EncodedRows(
+        vectors=encoder.transform(texts),
+        encoder=encoder,
+        captions=texts,
+        warnings=(f"{empty} texts in column {name!r} are blank",) if empty else (),
+    )

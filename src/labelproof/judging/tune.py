@@ -1,0 +1,293 @@
+"""Choosing lambda_u, the weight of the unsupervised loss, without a clean label.
+
+The method is trained for a few epochs on a part of the data, once per weight from small to large,
+and each time asked for the labels of examples it has not seen. Their given labels are noisy too,
+but as long as the right label is the most frequent one of every class, agreement with them ranks
+classifiers as agreement with the truth would (Chen et al., AAAI 2021). It is only less precise, so
+the usual weight is taken unless it is clearly behind the best one.
+
+Shapes: M examples held out.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from labelproof.data.readers import find_duplicates
+from labelproof.data.task import Examples, Kind, Task
+from labelproof.errors import RunFailed
+from labelproof.judging.crossfit import follower, part_of
+from labelproof.recipes.sizing import shortened
+from labelproof.training.estimate import Some, estimate
+from labelproof.training.log import Reporter
+from labelproof.training.loop import train
+from labelproof.training.protocol import Method
+from labelproof.training.run import Trunk, derive_seed
+
+AUTO = "auto"
+CANDIDATES = (0.0, 25.0, 50.0, 150.0)  # the paper's
+# examples below which a part of them decides nothing; networks on images learn slowly
+FEWEST: Mapping[Kind, int] = {"vectors": 2000, "images": 20_000}
+PER_CLASS = 100  # examples of each class below which trials decide nothing,
+TRIED_PER_CLASS = 25  # and that a trial has to train on
+USUAL: Mapping[Kind, float] = {"vectors": 0.0, "images": 25.0}
+ERRORS = 2.0  # standard errors that a weight may be behind the best
+PART = 0.75  # of the examples that a trial is trained on,
+LEAST, MOST = 500, 5000  # but on so many at the least and at the most
+LENGTH = 0.5  # part of the epochs that a trial has at the least, where it has few of the examples
+STEPS = 32  # batches that a trial makes of its part, at the least, down to batches of SMALLEST
+SMALLEST = 16
+HELD = 20_000  # examples held out, at the most; they cost a forward pass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """One weight, and how it did on given labels that it was not trained on."""
+
+    value: float
+    agreement: float | None  # share of the held-out labels it predicted; None where it diverged
+    behind: float = 0.0  # how much lower than the best one's, and the
+    error: float = 0.0  # standard error of that difference
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """The weight taken, and why."""
+
+    value: float
+    why: str  # one sentence for a person
+    trials: tuple[Trial, ...] = ()
+    seconds: float = field(default=0.0, compare=False)  # that the trials took
+
+    def describe(self) -> dict[str, Any]:
+        """What run.json and summary.json say of it."""
+        trials = [asdict(trial) for trial in self.trials]
+        seconds = round(self.seconds, 1)
+        return {"value": self.value, "why": self.why, "trials": trials, "seconds": seconds}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Probe:
+    """What a trial trains, on which examples, and which ones judge it."""
+
+    method: Method  # lambda_u is still open
+    part: Tensor  # indices
+    held: Tensor  # indices, (M,)
+
+
+def undecided(method: Method) -> bool:
+    """Whether the record leaves lambda_u to be chosen."""
+    return getattr(method, "lambda_u", None) == AUTO
+
+
+def decided(method: Method, value: float) -> Method:
+    """The record with a number for lambda_u."""
+    record: Any = method
+    changed: Method = replace(record, lambda_u=value)
+    return changed
+
+
+def settled_for_now(method: Method, kind: Kind) -> Method:
+    """The record with its usual number where lambda_u is open, to measure what a run would take."""
+    if not undecided(method):
+        return method
+    return decided(method, 0.0 if _labelled_alone(method) else USUAL[kind])
+
+
+def choose_lambda_u(
+    task: Task,
+    method: Method,
+    trunk: Trunk,
+    *,
+    seed: int,
+    device: torch.device,
+    folder: Path | None = None,
+    reporter: Reporter | None = None,
+) -> Choice:
+    """Choose lambda_u of a method that leaves it open, by short trials on a part of the data.
+
+    Args:
+        task: all that is to be trained on.
+        method: its record, with `lambda_u="auto"`.
+        trunk: makes a new network.
+        seed: decides the parts and everything random in the trials.
+        device: where to compute.
+        folder: where interrupted trials are continued; None keeps nothing.
+        reporter: follows the progress.
+    """
+    known = without_trials(task, method)
+    if known:
+        return known
+    started = time.monotonic()
+    plan = probe(task, method, seed)
+    part, given = part_of(task, plan.part), task.y[plan.held]
+
+    def right(value: float) -> Tensor | None:
+        try:
+            result = train(
+                part,
+                decided(plan.method, value),
+                trunk,
+                seed=derive_seed(seed, "lambda_u") % 2**31,
+                device=device,
+                folder=_made(folder, value),
+                resume=folder is not None,
+                reporter=follower(reporter),
+                name=f"trial of lambda_u = {value:g}",
+            )
+        except RunFailed:
+            return None
+        return result.predict(Some(task.x, plan.held)).argmax(1).cpu() == given
+
+    trials = search(right, CANDIDATES)
+    value = usual_or_near_best(trials, USUAL[task.kind])
+    seconds = time.monotonic() - started
+    return Choice(value=value, why=_sentence(value, trials, plan), trials=trials, seconds=seconds)
+
+
+def without_trials(task: Task, method: Method) -> Choice | None:
+    """The choice where there is none: nothing to weight, or too little data to try on."""
+    if _labelled_alone(method):
+        return Choice(value=0.0, why="lambda_u is 0, as rows='labelled' leaves it no rows.")
+    value, needed = USUAL[task.kind], max(FEWEST[task.kind], PER_CLASS * task.num_classes)
+    usual = f"lambda_u is {value:g}, the usual value for {task.kind}: "
+    if task.num_classes * TRIED_PER_CLASS > MOST:
+        why = f"trials of {MOST} examples have too few of each of {task.num_classes} classes."
+        return Choice(value=value, why=usual + why)
+    if task.size < needed:
+        why = (
+            f"trials to choose it need {needed} examples for {task.num_classes} classes, and there "
+            f"are {task.size}."
+        )
+        return Choice(value=value, why=usual + why)
+    return None
+
+
+def probe(task: Task, method: Method, seed: int) -> Probe:
+    """Some examples to train on and others to judge by, each class in the same shares of both."""
+    size = min(max(int(PART * task.size), LEAST), MOST)
+    rng = torch.Generator().manual_seed(derive_seed(seed, "probe"))
+    order = torch.randperm(task.size, generator=rng)
+    order = order[task.y[order].argsort(stable=True)]
+    first = _first_copies(task)
+    single = order[first[order] == order]
+    taken = torch.zeros(task.size, dtype=torch.bool)
+    taken[_spread(single, round(size * len(single) / task.size))] = True
+    taken = taken[first]  # a network that has seen one copy has seen them all
+    held = _spread(order[~taken[order]], HELD)
+    short = _short(method, size, size / task.size)
+    return Probe(method=short, part=taken.nonzero().squeeze(1), held=held.sort().values)
+
+
+def _labelled_alone(method: Method) -> bool:
+    """Whether the unsupervised loss has no rows."""
+    return getattr(method, "rows", "all") == "labelled"
+
+
+def _first_copies(task: Task) -> Tensor:
+    """For each example the first one that is the same, itself where there is no other, (N,)."""
+    first = torch.arange(task.size)
+    for group in find_duplicates(Examples(x=task.x, labels=None)).groups:
+        first[list(group)] = min(group)
+    return first
+
+
+def _spread(rows: Tensor, most: int) -> Tensor:
+    """So many of the rows at the most, evenly from first to last."""
+    return rows[torch.linspace(0, len(rows) - 1, min(len(rows), most)).round().long()]
+
+
+def search(
+    right: Callable[[float], Tensor | None], candidates: Sequence[float]
+) -> tuple[Trial, ...]:
+    """Try weights from small to large until one does not do better than all before.
+
+    Args:
+        right: which of the held-out labels a network trained with this weight predicts, (M,) bool;
+            None where its training diverged.
+        candidates: weights in ascending order.
+    """
+    seen: dict[float, Tensor | None] = {}
+    best: float | None = None
+    for value in candidates:
+        seen[value] = hits = right(value)
+        before = None if best is None else seen[best]
+        if before is None:
+            best = value if hits is not None else None
+        elif hits is None or hits.sum() <= before.sum():
+            break
+        else:
+            best = value
+    return tuple(_trial(value, hits, seen.get(best)) for value, hits in seen.items())  # type: ignore[arg-type]
+
+
+def usual_or_near_best(trials: Sequence[Trial], usual: float) -> float:
+    """The usual weight if it is within two standard errors of the best, else the smallest so."""
+    near = [t.value for t in trials if t.agreement is not None and t.behind <= ERRORS * t.error]
+    return usual if usual in near else min(near, default=usual)
+
+
+def trial_seconds(task: Task, method: Method, trunk: Trunk, device: torch.device) -> float:
+    """How long the first two trials take, measured on a few batches; there can be more."""
+    if without_trials(task, method):
+        return 0.0
+    plan = probe(task, method, seed=0)
+    part = part_of(task, plan.part)
+    both = (decided(plan.method, value) for value in CANDIDATES[:2])
+    return sum(estimate(part, trial, trunk, device).seconds for trial in both)
+
+
+def _short(method: Method, size: int, share: float) -> Method:
+    """The record for a trial on `size` examples, a share of all: shorter where that is small."""
+    warmup = getattr(method, "warmup", 0)
+    length = min(max(2 * share, LENGTH), 1.0)
+    epochs = min(method.epochs, max(round(length * method.epochs), warmup + 2))
+    record: Any = shortened(method, epochs)
+    if hasattr(record, "batch"):
+        record = replace(record, batch=min(record.batch, max(SMALLEST, size // STEPS)))
+    short: Method = record
+    return short
+
+
+def _trial(value: float, hits: Tensor | None, best: Tensor | None) -> Trial:
+    if hits is None or best is None:
+        return Trial(value=value, agreement=None)
+    apart = best.double() - hits.double()
+    return Trial(
+        value=value,
+        agreement=hits.double().mean().item(),
+        behind=apart.mean().item(),
+        error=apart.std(correction=0).item() / len(apart) ** 0.5,
+    )
+
+
+def _sentence(value: float, trials: Sequence[Trial], plan: Probe) -> str:
+    """What was tried, what was chosen and why."""
+    each = [
+        f"none (diverged) at {t.value:g}"
+        if t.agreement is None
+        else f"{t.agreement:.1%} at {t.value:g}"
+        for t in trials
+    ]
+    return (
+        f"lambda_u = {value:g} was chosen without true labels: trained on {len(plan.part)} "
+        f"examples for {plan.method.epochs} epochs, the network predicted {', '.join(each)} of the "
+        f"given labels of {len(plan.held)} others; the usual value stays unless it is two standard "
+        "errors behind the best."
+    )
+
+
+def _made(folder: Path | None, value: float) -> Path | None:
+    """A folder of its own for each trial."""
+    if folder is None:
+        return None
+    own = folder / f"{value:g}"
+    own.mkdir(parents=True, exist_ok=True)
+    return own

@@ -1,0 +1,1 @@
+"""Published settings and defaults of every method, and how they fit the size of the data."""

@@ -1,0 +1,176 @@
+"""Settings nobody should have to guess: defaults for a user's own data, and the published ones.
+
+Each method's file has three tables: `VECTORS` and `IMAGES`, where `labelproof fit` starts from on a
+user's own data, and `PUBLISHED`, the settings of its paper by name of the experiment, where `net`
+names the network of the experiment if "auto" would choose another on its data, and `ours` marks
+settings that its authors gave no values for. docs/results.md tells how those for vectors were
+chosen.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from labelproof.data.readers.published.humans import SETS
+from labelproof.data.task import Kind
+from labelproof.errors import BadInput
+from labelproof.methods import METHODS
+from labelproof.noise.spec import KINDS
+from labelproof.recipes.sizing import shortened, suited
+from labelproof.training.protocol import Method
+from labelproof.training.settings import nearest, read_changes
+
+Table = Mapping[str, Any]
+ABOUT = ("net", "ours")  # keys of PUBLISHED that are no settings of the method
+DATA = ("digits", "mnist", "cifar10", "cifar100")  # in names such as cifar10-symmetric-0.5
+DEFAULT = "default"  # in names of settings that released code has for noise of any kind
+STAR = "-star"  # ends names of a method's longer form
+# shares of wrong labels; cifar100n has one set
+HUMAN_RATES = {"aggre": 0.0903, "rand1": 0.1723, "rand2": 0.1812, "rand3": 0.1764}
+HUMAN_RATES |= {"worst": 0.4021, "noisy100": 0.4020, "": 0.4020}
+M = TypeVar("M")
+
+
+def method_type(name: str) -> type[Method]:
+    """The method called `name`."""
+    if name not in METHODS:
+        raise BadInput(f"there is no method {name!r}; {nearest(name, list(METHODS))}.")
+    return METHODS[name]
+
+
+def own_data(name: str, kind: Kind) -> Method:
+    """The method called `name` with the defaults for a user's own images or vectors."""
+    return method_type(name)(**_tables(name)[kind])
+
+
+def published(name: str, experiment: str) -> Method:
+    """The method called `name` as published for `experiment`, such as cifar10-symmetric-0.5."""
+    settings = _recipe(name, experiment).items()
+    return method_type(name)(**{key: value for key, value in settings if key not in ABOUT})
+
+
+def published_names(name: str) -> list[str]:
+    """The experiments whose published settings are known for the method called `name`."""
+    return list(_tables(name)["published"])
+
+
+def is_ours(name: str, experiment: str) -> bool:
+    """Whether a recipe is our reading of a method for data that its authors did not try."""
+    return bool(_recipe(name, experiment).get("ours", False))
+
+
+def nearest_recipe(method: str, wanted: str) -> str:
+    """The published setting of this name, or the one that is most like it.
+
+    Same data counts most, then the same kind of noise or a default for any, then the nearest rate.
+    """
+    known = published_names(method)
+    form = [name for name in known if name.endswith(STAR) == wanted.endswith(STAR)] or known
+    return wanted if wanted in known else max(form, key=lambda name: _likeness(name, wanted))
+
+
+def check_names(name: str, changes: Mapping[str, str], recipe: str | None) -> None:
+    """Refuse an unknown method, recipe or setting, before any data is read."""
+    read_changes(published(name, recipe) if recipe else method_type(name)(), changes)
+
+
+def chosen_method(
+    name: str,
+    kind: Kind,
+    changes: Mapping[str, str],
+    recipe: str | None = None,
+    size: int | None = None,
+) -> Method:
+    """The method called `name` for this kind of data or this recipe, with the user's changes.
+
+    Where the number of examples is given, few of them get smaller batches and more epochs. Fewer
+    epochs also shorten what is counted in epochs, unless the user sets it.
+    """
+    start = published(name, recipe) if recipe else own_data(name, kind)
+    if size is not None and not recipe:
+        start = suited(start, size, kind)
+    changed = read_changes(start, changes)
+    return with_changes(start, changed)
+
+
+def chosen_net(net: str, name: str, kind: Kind, recipe: str | None = None) -> str:
+    """The network asked for; where that is "auto", the one published with the recipe."""
+    if net != "auto" or recipe is None or kind == "vectors":
+        return net
+    published_net: str = _recipe(name, recipe).get("net", net)
+    return published_net
+
+
+def with_changes(method: M, changes: Mapping[str, Any]) -> M:
+    """The record with settings changed; fewer epochs shorten what is counted in epochs."""
+    record: Any = shortened(method, changes["epochs"]) if "epochs" in changes else method
+    changed: M = replace(record, **changes)
+    return changed
+
+
+def known_defaults(name: str, recipe: str | None) -> str:
+    """All settings that a run of the method can start from, as text, to tell when they change."""
+    tables = _tables(name)
+    start = [_recipe(name, recipe)] if recipe else [tables["vectors"], tables["images"]]
+    return f"{method_type(name)()!r} {start!r}"
+
+
+def _recipe(name: str, experiment: str) -> Table:
+    known: Mapping[str, Table] = _tables(name)["published"]
+    if experiment not in known:
+        raise BadInput(f"{name} has no recipe {experiment!r}{_instead(name, experiment)}.")
+    return known[experiment]
+
+
+def _instead(name: str, experiment: str) -> str:
+    """What to say after the name of a recipe that is not there."""
+    known = published_names(name)
+    if not _is_experiment(experiment):
+        return f"; {_spelling(experiment, known)}known: {', '.join(known)}"
+    similar = nearest_recipe(name, experiment)
+    if _parts(similar) == _parts(experiment):
+        return f"; use {similar!r}"
+    ours = " (ours: the authors gave no values)" if is_ours(name, similar) else ""
+    return (
+        f", since no settings are published for it; the most similar is {similar!r}{ours}, and "
+        "labelproof methods --json lists all"
+    )
+
+
+def _spelling(text: str, known: list[str]) -> str:
+    """A hint, if of all methods' recipes it is one of these that is spelt most like the text."""
+    every = {name: None for method in METHODS for name in published_names(method)}
+    close = difflib.get_close_matches(text, every, n=1)
+    return f"did you mean {close[0]!r}? " if close and close[0] in known else ""
+
+
+def _is_experiment(text: str) -> bool:
+    """Whether a text is a set of CIFAR-N, or data with a kind and a rate of noise."""
+    data, kind, rate = _parts(text)
+    humans = text.removesuffix(STAR) in SETS
+    return humans or (data in DATA and kind in KINDS and 0 < rate <= 1)
+
+
+def _likeness(name: str, wanted: str) -> tuple[int, int, float]:
+    (data, kind, rate), (data_2, kind_2, rate_2) = _parts(name), _parts(wanted)
+    classes = data.removesuffix("n") == data_2.removesuffix("n")
+    noise = 2 * (kind == kind_2) + (kind == DEFAULT)
+    return (2 * (data == data_2) + classes, noise, -abs(rate - rate_2))
+
+
+def _parts(name: str) -> tuple[str, str, float]:
+    data, _, rest = name.removesuffix(STAR).partition("-")
+    kind, _, rate = rest.rpartition("-")
+    try:
+        return data, kind, float(rate)
+    except ValueError:
+        return data, rest, HUMAN_RATES.get(rest, 0.0)
+
+
+def _tables(name: str) -> dict[str, Table]:
+    module = importlib.import_module(method_type(name).__module__)
+    return {"vectors": module.VECTORS, "images": module.IMAGES, "published": module.PUBLISHED}

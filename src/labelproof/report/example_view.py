@@ -1,0 +1,160 @@
+"""What a person is shown of an example: its picture, or its row or text in words.
+
+Pictures of a folder come straight from their files, so nothing else need be read first; all other
+data comes from `Examples`.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path, PurePosixPath
+from typing import Any, Protocol
+
+import numpy.typing as npt
+import torch
+from PIL import Image
+
+from labelproof.data.readers.pixels import Unreadable, decode, measure
+from labelproof.data.task import Examples
+from labelproof.report.rows import LabelRows
+
+PIXEL_ART = 64  # pictures up to this edge are kept without loss and shown with sharp pixels
+LONGEST = 5000  # letters of a text
+NUMBERS = 6  # of a vector
+
+
+@dataclass(frozen=True, kw_only=True)
+class Picture:
+    """An encoded picture."""
+
+    data: bytes
+    kind: str  # its media type
+    width: int
+    height: int
+
+    @property
+    def coarse(self) -> bool:
+        """Whether so small that enlarging it should keep its pixels sharp."""
+        return max(self.width, self.height) <= PIXEL_ART
+
+    def uri(self) -> str:
+        """The picture as an address that needs no file."""
+        return f"data:{self.kind};base64,{base64.b64encode(self.data).decode()}"
+
+
+class Shown(Protocol):
+    """Shows examples by their index in training."""
+
+    def picture(self, index: int, edge: int) -> Picture | None:
+        """The picture, no edge longer than `edge`; None where there is none to show."""
+
+    def text(self, index: int) -> str | None:
+        """The row or text in words."""
+
+
+class Nothing:
+    """Data that is not at hand."""
+
+    def picture(self, index: int, edge: int) -> Picture | None:
+        """No picture."""
+        return None
+
+    def text(self, index: int) -> str | None:
+        """No text."""
+        return None
+
+
+class FromExamples:
+    """Shows what a source read."""
+
+    def __init__(self, examples: Examples) -> None:
+        self._examples = examples
+
+    def picture(self, index: int, edge: int) -> Picture | None:
+        """The picture as the network saw it, in RGB."""
+        if self._examples.kind != "images":
+            return None
+        return encode(self._examples.x.take(torch.tensor([index]))[0].numpy(), edge)
+
+    def text(self, index: int) -> str | None:
+        """The caption, or the first numbers of a vector."""
+        if self._examples.captions is not None:
+            return shorten(self._examples.captions[index])
+        if self._examples.kind == "images":
+            return None
+        values = self._examples.x.take(torch.tensor([index]))[0].tolist()
+        first = ", ".join(f"{value:.3g}" for value in values[:NUMBERS])
+        return f"{first}, … ({len(values)} numbers)" if len(values) > NUMBERS else first
+
+
+class FromFiles:
+    """Shows the picture files of a folder, whole and as sharp as they are."""
+
+    def __init__(self, root: Path, names: Mapping[int, str]) -> None:
+        self._root = root
+        self._names = names
+
+    def picture(self, index: int, edge: int) -> Picture | None:
+        """The file's picture; None where the file is gone or no longer a picture."""
+        name = self._names.get(index, "")
+        if not name or ".." in PurePosixPath(name).parts or PurePosixPath(name).is_absolute():
+            return None  # labels.csv was tampered with: nothing outside the folder is shown
+        try:
+            path = self._root / name
+            if not path.is_file():  # a pipe would block for ever
+                return None
+            data = path.read_bytes()
+            height, width = measure(BytesIO(data))
+            scale = min(1.0, edge / max(height, width))
+            size = max(1, round(height * scale)), max(1, round(width * scale))
+            return encode(decode(data, size), edge)
+        except (OSError, ValueError, Unreadable):
+            return None
+
+    def text(self, index: int) -> str | None:
+        """A file has no text."""
+        return None
+
+
+def shown_from(record: Mapping[str, Any], rows: LabelRows, examples: Examples | None) -> Shown:
+    """The best way to show examples: their files, else what was read, else nothing."""
+    return files_of(record, rows) or (FromExamples(examples) if examples else Nothing())
+
+
+def files_of(record: Mapping[str, Any], rows: LabelRows) -> FromFiles | None:
+    """The picture files of a run on a folder, if that folder is still there."""
+    data = record.get("data") or {}
+    root, columns = Path(str(data.get("path", ""))), data.get("columns") or {}
+    if data.get("source") in ("csv", "parquet") and "file" in columns and "id" not in columns:
+        root = root.parent  # a table of picture files, named by them
+    elif data.get("source") != "folder":
+        return None
+    if not root.is_dir():
+        return None
+    return FromFiles(root, dict(zip(rows.index.tolist(), rows.ids, strict=True)))
+
+
+def encode(pixels: npt.NDArray[Any], edge: int) -> Picture:
+    """uint8 (H, W, 3) as PNG where small, as JPEG where not."""
+    image = Image.fromarray(pixels)
+    image.thumbnail((edge, edge))
+    out = BytesIO()
+    small = max(image.size) <= PIXEL_ART
+    if small:
+        image.save(out, "PNG", optimize=True)
+    else:
+        image.save(out, "JPEG", quality=82)
+    return Picture(
+        data=out.getvalue(),
+        kind="image/png" if small else "image/jpeg",
+        width=image.width,
+        height=image.height,
+    )
+
+
+def shorten(text: str, most: int = LONGEST) -> str:
+    """A text cut where it gets too long."""
+    return text if len(text) <= most else text[: most - 1].rstrip() + "…"

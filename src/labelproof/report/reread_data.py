@@ -1,0 +1,91 @@
+"""Reading the data of a run again, and making sure that it is still the same."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from labelproof.data.readers import Progress, SourceOptions, load
+from labelproof.data.task import Examples, Task
+from labelproof.errors import BadInput
+from labelproof.report.rows import LabelRows
+from labelproof.views import VectorViews
+
+HELD = "reviewed.csv"  # in a run folder: every label that a person had confirmed before
+PATHS = ("labels", "data_dir", "cache", "text_model")
+
+
+def source_options(saved: Mapping[str, Any]) -> SourceOptions:
+    """The options of reading as run.json has them; unknown ones are passed over."""
+    known = {field.name for field in fields(SourceOptions)}
+    values = {name: value for name, value in saved.items() if name in known}
+    for name in PATHS:
+        values[name] = Path(values[name]) if values.get(name) else None
+    values["drop_columns"] = tuple(values.get("drop_columns") or ())
+    return SourceOptions(**values)
+
+
+def read_held(folder: Path, record: Mapping[str, Any]) -> dict[int, str]:
+    """Labels that were held fixed in a run, by index; none in most runs.
+
+    Raises:
+        BadInput: If there should be some, but the list is missing or damaged.
+    """
+    if not record.get("reviewed"):
+        return {}
+    path = folder / HELD
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            held = {int(row["index"]): row["label"] for row in csv.DictReader(file)}
+        if len(held) != record["reviewed"]["count"] or max(held) >= record["task"]["size"]:
+            raise ValueError("it does not fit run.json")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BadInput(f"{path} is missing or damaged ({error}); restore the run folder.") from None
+    return held
+
+
+def read_again(
+    folder: Path, record: Mapping[str, Any], rows: LabelRows, progress: Progress | None = None
+) -> Examples:
+    """The training data of a run, read as it was then.
+
+    Raises:
+        BadInput: If the run does not say how, the data is gone, or it has changed since.
+    """
+    reading = record.get("reading")
+    if not reading:
+        raise BadInput("the data of this run came from memory and cannot be read again.")
+    examples = load(reading["data"], source_options(reading["options"]), progress=progress)
+    held = read_held(folder, record)
+    if (
+        len(examples) != len(rows)
+        or digest(examples, rows, record, held) != record["task"]["digest"]
+    ):
+        raise BadInput(
+            f"{reading['data']} has changed since the run (other examples than those it was "
+            "trained on); restore the data, or fit again."
+        )
+    return examples
+
+
+def digest(
+    examples: Examples, rows: LabelRows, record: Mapping[str, Any], held: Mapping[int, str]
+) -> str:
+    """The digest that the task had, with the labels of the run."""
+    one, fixed = torch.ones(1), None
+    if held:
+        fixed = torch.zeros(len(rows), dtype=torch.bool)
+        fixed[torch.tensor(list(held))] = True
+    return Task(
+        x=examples.x,
+        y=torch.from_numpy(rows.labels()),
+        classes=tuple(record["task"]["classes"]),
+        views=VectorViews(mean=one, std=one),  # no part of the digest
+        kind=examples.kind,
+        fixed=fixed,
+    ).digest()

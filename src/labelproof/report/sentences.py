@@ -1,0 +1,192 @@
+"""The report in plain language: what was done, what was found, what to do next."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from labelproof.data.readers import SourceOptions
+from labelproof.report.facts import ClassHealth, Facts
+
+BAD_CLASS = 0.5  # share of suspects from which a class deserves a closer look
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """Something to do, and the command that does it, if one does."""
+
+    text: str
+    command: str | None = None
+
+
+def data_name(facts: Facts) -> str:
+    """What the data is called."""
+    reading, data = facts.record.get("reading") or {}, facts.record.get("data") or {}
+    named = str(reading.get("data") or data.get("path") or data.get("source") or "data")
+    return Path(named).name or named
+
+
+def done(facts: Facts) -> list[str]:
+    """What was trained on what, in sentences."""
+    record, task = facts.record, facts.record["task"]
+    minutes = facts.summary.get("seconds", 0) / 60
+    took = f"{minutes:.0f} minutes" if minutes >= 2 else f"{max(1, 60 * minutes):.0f} s"
+    lines = [
+        f"The method {record['method']} trained the network {record['net']} for "
+        f"{many(len(facts.history), 'epoch')} on {facts.size:,} {_kind(record)} in "
+        f"{many(len(task['classes']), 'class', 'classes')} ({data_name(facts)}); "
+        f"this took {took} on {record['device']}."
+    ]
+    if record.get("noise"):
+        noise = record["noise"]
+        lines.append(
+            f"This is a trial: {noise['realised']:.1%} of the labels were made wrong on purpose "
+            f"({noise['kind']} noise), and the method was not told which."
+        )
+    if record.get("reviewed"):
+        lines.append(
+            f"{many(record['reviewed']['count'], 'label')} had been confirmed or corrected by a "
+            "person and held fixed."
+        )
+    lines += [choice["why"] for choice in (record.get("chosen") or {}).values()]
+    return lines
+
+
+def _kind(record: Mapping[str, Any]) -> str:
+    """What the examples are."""
+    task, data = record["task"], record.get("data") or {}
+    if task["kind"] == "images":
+        return f"images of {task['shape'][1]} × {task['shape'][0]} pixels"
+    if "text" in (data.get("columns") or {}):
+        return "texts"
+    if data.get("source") in ("csv", "parquet"):
+        return "rows of a table"
+    return f"vectors of {many(task['shape'][0], 'number')}"
+
+
+def many(count: int, one: str, more: str | None = None) -> str:
+    """A number with its noun."""
+    return f"{count:,} {one if count == 1 else more or one + 's'}"
+
+
+def found(facts: Facts) -> list[str]:
+    """What the run found, in sentences."""
+    summary = facts.summary
+    suspects = int(facts.rows.suspect.sum())
+    lines = [
+        f"{suspects:,} of {facts.size:,} labels look wrong ({suspects / facts.size:.1%}). "
+        f"The share of wrong labels is estimated at {summary['noise_rate_estimate']:.1%}."
+    ]
+    if suspects > facts.size / 2:
+        lines.append(
+            "That is more than half: the model may have learnt too little to judge labels. Look at "
+            "the curves below and train longer before you act on this."
+        )
+    if summary.get("suspect_precision_estimate") is not None and suspects:
+        lines.append(
+            f"About {summary['suspect_precision_estimate']:.0%} of the suspects are expected to "
+            "be really wrong."
+        )
+    truth = summary.get("suspect_detection")
+    if truth and truth.get("precision") is not None and truth.get("recall") is not None:
+        lines.append(
+            f"Measured against the true labels: {truth['precision']:.0%} of the suspects are "
+            f"wrong, and {truth['recall']:.0%} of all wrong labels are among them."
+        )
+    lines.append(_accuracy(summary))
+    return lines
+
+
+def _accuracy(summary: Any) -> str:
+    accuracy = summary.get("accuracy")
+    if not accuracy:
+        return "No test data was given, so the accuracy of the model is not known."
+    error = summary.get("ece_calibrated", summary.get("ece"))  # of the probabilities it gives
+    calibration = (
+        f"; the confidence it states and the share that is right differ by {100 * error:.1f} "
+        "percentage points on average"
+        if error is not None
+        else ""
+    )
+    return (
+        f"On test data the model is right in {accuracy['last']:.1%} of the cases after the last "
+        f"epoch{calibration}."
+    )
+
+
+def next_steps(facts: Facts, classes: list[ClassHealth]) -> list[Step]:
+    """What to do now, most useful first."""
+    run = shlex.quote(str(facts.folder))
+    suspects = int(facts.rows.suspect.sum())
+    steps = []
+    if facts.unreadable:
+        steps.append(
+            Step(text=f"Repair what could not be read: {many(len(facts.unreadable), 'file')}.")
+        )
+    conflicts = (facts.measured.get("duplicates") or {}).get("conflicting", 0)
+    if conflicts:
+        steps.append(
+            Step(
+                text=f"Settle equal inputs with different labels ({many(conflicts, 'group')}): at "
+                "most one label of a group can be right."
+            )
+        )
+    bad = [part.name for part in classes if part.given and part.suspects > BAD_CLASS * part.given]
+    if bad:
+        steps.append(
+            Step(
+                text=f"Look at the definition of {_listed(bad)}: more than half of the labels "
+                "there look wrong, which is more often a misunderstanding than many single slips."
+            )
+        )
+    if suspects:
+        steps += _review(facts, run, suspects)
+    else:
+        steps.append(Step(text="No label stands out as wrong: use the model as it is."))
+    if not facts.summary.get("accuracy"):
+        steps.append(
+            Step(text="Give test data with labels you trust (--test) to learn the accuracy.")
+        )
+    steps.append(Step(text="Use the model on new data.", command=f"labelproof predict {run} DATA"))
+    return steps
+
+
+def _review(facts: Facts, run: str, suspects: int) -> list[Step]:
+    again = shlex.join(["labelproof", "fit", *read_again(facts.record.get("reading") or {})])
+    return [
+        Step(
+            text=f"Review the {many(suspects, 'suspect')}, worst first: keep, accept the "
+            "suggestion, or choose another class.",
+            command=f"labelproof review {run}",
+        ),
+        Step(
+            text="Fit again with the reviewed labels held fixed; give this run's settings too, if "
+            "you set any.",
+            command=f"{again} --reviewed {run}",
+        ),
+    ]
+
+
+def read_again(reading: Mapping[str, Any]) -> list[str]:
+    """Arguments of `labelproof fit` that read the same data in the same way."""
+    words = [str(reading.get("data") or "DATA")]
+    if reading.get("test"):
+        words += ["--test", str(reading["test"])]
+    usual = asdict(SourceOptions())
+    for name, value in (reading.get("options") or {}).items():
+        if name == "drop_columns":
+            words += [word for column in value for word in ("--drop-column", str(column))]
+        elif value is not None and value != usual.get(name):
+            words += ["--" + name.replace("_", "-"), str(value)]
+    return words
+
+
+def _listed(names: list[str], most: int = 5) -> str:
+    shown = [f"“{name}”" for name in names[:most]]
+    more = len(names) - len(shown)
+    if more:
+        return f"{', '.join(shown)} and {more} more"
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"

@@ -1,0 +1,74 @@
+"""A run under review: its labels, its decisions, and a way to show its examples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from labelproof.report.facts import read_task
+from labelproof.report.rows import Codes, LabelRows, read_rows
+from labelproof.runs.decisions import Decisions, Known, open_decisions, read_decisions
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reviewed:
+    """A finished run with what was decided about its labels."""
+
+    folder: Path
+    record: Mapping[str, Any]  # run.json
+    rows: LabelRows
+    decisions: Decisions
+
+    @property
+    def classes(self) -> list[str]:
+        """Names of the classes."""
+        return list(self.record["task"]["classes"])
+
+    def codes(self) -> dict[str, int]:
+        """Class names to codes."""
+        return {name: code for code, name in enumerate(self.classes)}
+
+    def ids(self) -> list[str]:
+        """Names of the examples, in their order."""
+        names = [""] * len(self.rows)
+        for index, name in zip(self.rows.index.tolist(), self.rows.ids, strict=True):
+            names[index] = name
+        return names
+
+    def decided(self) -> dict[int, int]:
+        """Codes of the labels a person stands for, by index."""
+        codes = self.codes()
+        return {index: codes[name] for index, name in self.decisions.labels().items()}
+
+    def corrected(self) -> Codes:
+        """All labels of the run with the decisions put in, (N,)."""
+        labels = self.rows.labels()
+        decided = self.decided()
+        labels[np.array(list(decided), dtype=np.int64)] = np.array(
+            list(decided.values()), dtype=np.int64
+        )
+        return labels
+
+
+def open_review(folder: Path, write: bool = False) -> Reviewed:
+    """Read a finished run and its decisions; with `write`, more of them can be taken.
+
+    Raises:
+        BadInput: If a file is missing or damaged, or a decision makes no sense.
+    """
+    record, classes, size = read_task(folder)
+    rows = read_rows(folder, classes, size)
+    known = _known(rows, classes)
+    decisions = open_decisions(folder, known) if write else read_decisions(folder, known)
+    return Reviewed(folder=folder, record=record, rows=rows, decisions=decisions)
+
+
+def _known(rows: LabelRows, classes: list[str]) -> Known:
+    ids, given = [""] * len(rows), [""] * len(rows)
+    for index, name, code in zip(rows.index.tolist(), rows.ids, rows.given.tolist(), strict=True):
+        ids[index], given[index] = name, classes[code]
+    return Known(ids=ids, given=given, classes=frozenset(classes))

@@ -1,0 +1,220 @@
+"""decisions.jsonl: what a person decided, a line a decision, only ever appended to.
+
+A line is on disk before the page hears of it, so a kill loses nothing that was acknowledged. To
+undo is to append a line too. A line cut short by a kill is set aside; a line edited by hand that
+makes no sense is named, and the file is left as it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import IO, Any, get_args
+
+from labelproof.errors import BadInput
+from labelproof.runs.decision_lines import Decision, Kind, Line, Undo, dump, parse
+
+NAME = "decisions.jsonl"
+KINDS: tuple[str, ...] = get_args(Kind)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Known:
+    """What a decision is checked against: the examples of the run and its classes."""
+
+    ids: Sequence[str]  # by index of the example
+    given: Sequence[str]  # names of the given classes, by index
+    classes: frozenset[str]
+
+
+class Decisions:
+    """The decisions of a run: read from the file, and appended to it."""
+
+    def __init__(self, known: Known, lines: Sequence[Line], file: IO[bytes] | None = None) -> None:
+        self.latest: dict[int, Decision] = {}  # what stands, by index
+        self._known = known
+        self._steps: dict[int, list[Decision]] = {}  # those not undone, in order
+        self._stacks: dict[int, list[Decision]] = {}  # the same by index
+        self._next = 1
+        self._file = file
+        self._lock = threading.Lock()
+        for line in lines:
+            self._take(line)
+
+    def labels(self) -> dict[int, str]:
+        """The labels a person stands for, by index: kept, accepted or chosen."""
+        return {i: d.label for i, d in self.latest.items() if d.label is not None}
+
+    def decide(self, wishes: Sequence[Mapping[str, Any]]) -> list[int]:
+        """Take decisions as one step, and return the indices they concern.
+
+        Args:
+            wishes: Each with `index`, `decision` (keep, accept, change or skip) and, but for skip,
+                `label`, the name of a class.
+
+        Raises:
+            BadInput: If one of them makes no sense; then none is taken.
+        """
+        with self._lock:
+            now = _now()
+            lines = [self._decision(wish, self._next, now) for wish in wishes]
+            self._append(lines)
+            return [line.index for line in lines]
+
+    def undo(self) -> list[int]:
+        """Take back the last step that still stands; returns the indices it concerned."""
+        with self._lock:
+            if not self._steps:
+                return []
+            last = next(reversed(self._steps))
+            touched = [line.index for line in self._steps[last]]
+            self._append([Undo(step=self._next, undo=last, time=_now())])
+            return touched
+
+    def close(self) -> None:
+        """Let another review have the file."""
+        if self._file:
+            self._file.close()
+
+    def _decision(self, wish: Mapping[str, Any], step: int, now: str) -> Decision:
+        index = wish.get("index")
+        if not isinstance(index, int) or not 0 <= index < len(self._known.ids):
+            raise BadInput(f"there is no example {index!r} in this run.")
+        line = {
+            "step": step,
+            "index": index,
+            "id": self._known.ids[index],
+            "given": self._known.given[index],
+            "decision": wish.get("decision"),
+            "label": wish.get("label"),
+            "time": now,
+        }
+        found = parse(line, self._known.ids, self._known.given, self._known.classes)
+        assert isinstance(found, Decision)
+        return found
+
+    def _append(self, lines: Sequence[Line]) -> None:
+        """Onto the disk first, then into memory."""
+        if self._file is None:
+            raise BadInput("these decisions were opened for reading only.")
+        before = os.fstat(self._file.fileno()).st_size
+        try:
+            self._file.write("".join(dump(line) for line in lines).encode())
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        except OSError:
+            self._file.truncate(before)  # half a line would spoil the next one
+            raise
+        for line in lines:
+            self._take(line)
+
+    def _take(self, line: Line) -> None:
+        self._next = max(self._next, line.step + 1)
+        if isinstance(line, Decision):
+            self._steps.setdefault(line.step, []).append(line)
+            self._stacks.setdefault(line.index, []).append(line)
+            self.latest[line.index] = line
+            return
+        for gone in self._steps.pop(line.undo):
+            stack = self._stacks[gone.index]
+            stack.remove(gone)
+            self.latest.pop(gone.index)
+            if stack:
+                self.latest[gone.index] = stack[-1]
+
+
+def read_decisions(folder: Path, known: Known) -> Decisions:
+    """The decisions of a run, to look at.
+
+    Raises:
+        BadInput: If a line of the file is no decision of this run; the sentence names the line.
+    """
+    path = folder / NAME
+    if not path.exists():
+        return Decisions(known, ())
+    whole, torn = _split(path.read_bytes())
+    return Decisions(known, list(_lines(path, whole + (torn if _complete(torn) else b""), known)))
+
+
+def open_decisions(folder: Path, known: Known) -> Decisions:
+    """The decisions of a run, to be added to; one review at a time.
+
+    Raises:
+        BadInput: As `read_decisions`, and if another review of this run is open.
+    """
+    path = folder / NAME
+    file = path.open("a+b")
+    try:
+        _lock(file, folder)
+        file.seek(0)
+        whole, torn = _split(file.read())
+        lines = list(_lines(path, whole + (torn if _complete(torn) else b""), known))
+        checked = Decisions(known, lines, file)
+    except BaseException:
+        file.close()
+        raise
+    if _complete(torn):
+        file.write(b"\n")
+        file.flush()
+    elif torn:
+        with path.with_name(f"{NAME}.torn").open("ab") as aside:
+            aside.write(torn + b"\n")
+        file.truncate(len(whole))
+    return checked
+
+
+def _split(content: bytes) -> tuple[bytes, bytes]:
+    """Whole lines, and what follows the last line break."""
+    end = content.rfind(b"\n") + 1
+    return content[:end], content[end:]
+
+
+def _complete(tail: bytes) -> bool:
+    """Whether a last line without its line break is nevertheless all there."""
+    try:
+        return isinstance(json.loads(tail), dict)
+    except ValueError:
+        return False
+
+
+def _lines(path: Path, content: bytes, known: Known) -> Iterator[Line]:
+    steps: set[int] = set()
+    undone: set[int] = set()
+    for number, raw in enumerate(content.split(b"\n"), 1):
+        if not raw.strip():
+            continue
+        try:
+            line = parse(json.loads(raw), known.ids, known.given, known.classes)
+            if isinstance(line, Undo):
+                if line.undo not in steps or line.undo in undone:
+                    raise BadInput(f"there is no step {line.undo} to undo")
+                undone.add(line.undo)
+        except ValueError as error:  # BadInput is one; so is what json and unicode raise
+            raise BadInput(
+                f"line {number} of {path} is no decision of this run ({error}); "
+                "correct or delete that line. The file was left as it is."
+            ) from None
+        steps.add(line.step)
+        yield line
+
+
+def _lock(file: IO[bytes], folder: Path) -> None:
+    with contextlib.suppress(ImportError):  # elsewhere than on Unix, nobody watches
+        import fcntl
+
+        try:
+            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise BadInput(
+                f"{folder} is being reviewed already; use the page that is open, or end it first."
+            ) from None
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")

@@ -1,0 +1,200 @@
+"""A trained model for use elsewhere: one ONNX file, or a folder of safetensors and JSON.
+
+The ONNX file takes raw uint8 images (N, H, W, 3) or raw vectors (N, D) as `x` and gives calibrated
+`probabilities` (N, C); normalisation, every network and the link are inside. Class names and more
+are in its metadata.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import os
+import shutil
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import interpolate
+
+import labelproof
+from labelproof.training import checkpoint
+from labelproof.errors import BadInput, RunFailed
+from labelproof.files import write_json, written_whole
+from labelproof.runs.load import Loaded
+from labelproof.runs.manifest import PARTS, write_manifest
+from labelproof.runs.model import Model
+from labelproof.judging.scores import scores
+from labelproof.data.optional_packages import need
+from labelproof.views import ImageViews, VectorViews
+
+OPSET = 18
+CLOSE = 1e-4  # how far the exported model may be from the original
+KEPT = ("format", "labelproof", "method", "settings", "net", "task", "views", "versions")
+
+
+class PlainImages(nn.Module):
+    """`ImageViews.plain` in operations that export: enlarge, cut out the centre, normalise."""
+
+    scale: Tensor
+    shift: Tensor
+
+    def __init__(self, views: ImageViews, shape: tuple[int, ...]) -> None:
+        super().__init__()
+        mean, std = torch.tensor(views.mean), torch.tensor(views.std)
+        self.register_buffer("scale", (1 / (255 * std))[:, None, None])
+        self.register_buffer("shift", (mean / std)[:, None, None])
+        size = (views.size, views.size) if views.size else (shape[0], shape[1])
+        factor = max(size[0] / shape[0], size[1] / shape[1])
+        self.enlarged = None
+        if factor > 1:
+            self.enlarged = (round(shape[0] * factor), round(shape[1] * factor))
+        stored = self.enlarged or (shape[0], shape[1])
+        self.top, self.left = (stored[0] - size[0]) // 2, (stored[1] - size[1]) // 2
+        self.size = size
+
+    def forward(self, x: Tensor) -> Tensor:
+        """uint8 (B, H, W, 3) to float32 (B, 3, h, w)."""
+        pixels = x.permute(0, 3, 1, 2).float()
+        if self.enlarged is not None:
+            pixels = interpolate(pixels, self.enlarged, mode="bilinear").round()
+        height, width = self.size
+        centre = pixels[:, :, self.top : self.top + height, self.left : self.left + width]
+        return centre * self.scale - self.shift
+
+
+class PlainVectors(nn.Module):
+    """`VectorViews.plain` with its numbers as buffers."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, views: VectorViews) -> None:
+        super().__init__()
+        std = torch.as_tensor(views.std, dtype=torch.float32)
+        self.register_buffer("mean", torch.as_tensor(views.mean, dtype=torch.float32))
+        self.register_buffer("std", torch.where(std == 0, torch.ones_like(std), std))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """float32 (B, D) to float32 (B, D)."""
+        return (x - self.mean) / self.std
+
+
+class Whole(nn.Module):
+    """A model from raw inputs to calibrated probabilities, as one module."""
+
+    def __init__(self, model: Model) -> None:
+        super().__init__()
+        views = model.task.views
+        self.plain: nn.Module
+        if isinstance(views, ImageViews):
+            self.plain = PlainImages(views, model.task.x.shape)
+        elif isinstance(views, VectorViews):
+            self.plain = PlainVectors(views)
+        else:
+            raise BadInput(f"a model with views of type {type(views).__name__} cannot be exported.")
+        self.nets = nn.ModuleList(checkpoint.networks(model.state).values())
+        self._model = model
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Raw inputs (B, ...) to probabilities (B, C)."""
+        model = self._model
+        return model.link(scores(model.method, model.state, self.plain(x), model.link.of))
+
+
+def export_onnx(model: Model, out: Path) -> None:
+    """Write one ONNX file that equals the model at any batch size; it is checked before it appears.
+
+    Raises:
+        BadInput: a package of the extra `export` is missing, or the path cannot be written.
+        RunFailed: the exported model differs from the original.
+    """
+    onnx = need("onnx", "export", "the export to ONNX")
+    need("onnxscript", "export", "the export to ONNX")
+    runtime = need("onnxruntime", "export", "the check of the exported model")
+    _check_parent(out)
+    whole = Whole(model).cpu().eval()
+    made = onnx.load_from_string(_converted(whole, _example(model, 3)))
+    about = {
+        "labelproof": labelproof.__version__,
+        "classes": json.dumps(model.classes, ensure_ascii=False),
+        "kind": model.task.kind,
+        "method": type(model.method).__name__,
+    }
+    onnx.helper.set_model_props(made, about)
+    data = made.SerializeToString()
+    _compare(runtime, data, whole, model)
+    with written_whole(out) as aside:
+        aside.write_bytes(data)
+
+
+def export_folder(folder: Path, loaded: Loaded, out: Path) -> None:
+    """Copy the files a model consists of, without training labels, paths or checkpoints."""
+    _check_parent(out)
+    if out.exists():
+        raise BadInput(f"{out} exists already; name another --out.")
+    aside = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.absolute().parent))
+    try:
+        for name in PARTS:
+            if name != "run.json" and (folder / name).is_file():
+                shutil.copyfile(folder / name, aside / name)
+        write_json(aside / "run.json", {key: loaded.record.get(key) for key in KEPT})
+        write_manifest(aside)
+        aside.chmod(folder.stat().st_mode)
+        os.replace(aside, out)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _check_parent(out: Path) -> None:
+    if not out.absolute().parent.is_dir():
+        raise BadInput(f"{out} cannot be written: its folder does not exist; name another --out.")
+
+
+def _example(model: Model, size: int) -> Tensor:
+    """Raw inputs of the right kind and shape, drawn at random."""
+    shape, rng = (size, *model.task.x.shape), torch.Generator().manual_seed(size)
+    if model.task.kind == "images":
+        return torch.randint(0, 256, shape, generator=rng, dtype=torch.uint8)
+    views = model.task.views
+    assert isinstance(views, VectorViews)
+    spread = torch.as_tensor(views.std, dtype=torch.float32)
+    return torch.randn(shape, generator=rng) * spread + torch.as_tensor(views.mean)
+
+
+def _converted(whole: nn.Module, example: Tensor) -> bytes:
+    """The module as the bytes of an ONNX model with a batch of any size."""
+    buffer = io.BytesIO()
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        program: Any = torch.onnx.export(
+            whole,
+            (example,),
+            input_names=["x"],
+            output_names=["probabilities"],
+            dynamic_shapes=({0: torch.export.Dim("batch")},),
+            opset_version=OPSET,
+            dynamo=True,
+            verbose=False,
+        )
+        program.save(buffer)
+    return buffer.getvalue()
+
+
+def _compare(runtime: Any, data: bytes, whole: nn.Module, model: Model) -> None:
+    session = runtime.InferenceSession(data, providers=["CPUExecutionProvider"])
+    for size in (1, 5):
+        x = _example(model, size)
+        (there,) = session.run(["probabilities"], {"x": x.numpy()})
+        with torch.no_grad():
+            apart = (torch.from_numpy(there) - whole(x)).abs().max().item()
+        if not apart <= CLOSE:
+            raise RunFailed(
+                f"the exported model differs from the original by {apart:.2g} in a probability, "
+                f"more than {CLOSE:g}; use --format folder instead."
+            )

@@ -1,0 +1,164 @@
+"""Reading a model back from a run folder: JSON and safetensors alone, no code is executed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import nn
+
+from labelproof.training.protocol import Method
+from labelproof.training.run import pick_device
+from labelproof.errors import BadInput
+from labelproof.pipeline import make_trunk
+from labelproof.judging.link import Link
+from labelproof.runs.manifest import CALIBRATION, WEIGHTS, check_manifest
+from labelproof.methods import METHODS
+from labelproof.runs.model import Model, Trained, blank_task, revive
+from labelproof.nets import NETS
+from labelproof.runs.folder import read_record
+from labelproof.data.readers import load_like
+from labelproof.data.task import Examples, Task, Views
+from labelproof.views import ImageViews, RandAugment, VectorViews
+
+DAMAGE = (KeyError, ValueError, TypeError, AttributeError, IndexError, RuntimeError, OSError)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loaded:
+    """A model from a folder, and what other data must look like to be predicted."""
+
+    model: Model
+    like: Examples
+    record: Mapping[str, Any]  # run.json
+
+
+def load_model(
+    folder: Path | str,
+    *,
+    net: nn.Module | Callable[[], nn.Module] | None = None,
+    method: Method | None = None,
+    device: str = "auto",
+) -> Loaded:
+    """Read the model of a finished run, or a folder that `labelproof export --format folder` made.
+
+    Args:
+        folder: the run folder.
+        net: the network, where the run was made with one of your own rather than a named one.
+        method: the method's record, where it was one of your own.
+        device: `auto`, `cpu`, `cuda` or `mps`.
+
+    Raises:
+        BadInput: the folder is no finished run, or is damaged, or needs `net` or `method`.
+    """
+    folder = Path(folder)
+    record = read_record(folder)
+    if not (folder / WEIGHTS).is_file():
+        raise BadInput(
+            f"{folder} has no {WEIGHTS}: the run has not ended, or was copied only in part; "
+            "finish it with `labelproof fit ... --resume`, or copy it again."
+        )
+    check_manifest(folder)
+    like = load_like(folder)
+    where = pick_device(device)
+    try:
+        method = method or _method(record)
+        task = _task(record)
+        trunk, _ = make_trunk(net or _net_name(record), task)
+        state = revive(method, task, trunk, _trained(folder / WEIGHTS), where)
+        link = _link(folder / CALIBRATION)
+        _check_like(like, task, folder)
+    except DAMAGE as error:
+        if isinstance(error, BadInput):
+            raise
+        raise BadInput(
+            f"the files of {folder} do not fit together ({_first_line(error)}); "
+            "restore the folder or copy it again."
+        ) from error
+    return Loaded(
+        model=Model(method=method, state=state, task=task, device=where, link=link),
+        like=like,
+        record=record,
+    )
+
+
+def _method(record: Mapping[str, Any]) -> Method:
+    name = record["method"]
+    if name not in METHODS:
+        raise BadInput(
+            f"the run used the method {name!r}, which labelproof does not bring along; "
+            "load it from Python with load_model(folder, method=...)."
+        )
+    return METHODS[name](**{key: _frozen(value) for key, value in record["settings"].items()})
+
+
+def _net_name(record: Mapping[str, Any]) -> str:
+    name = str(record["net"])
+    if name not in NETS:
+        raise BadInput(
+            f"the run used a network of its own, {name!r}, which labelproof does not bring along; "
+            "load it from Python with load_model(folder, net=...)."
+        )
+    return name
+
+
+def _task(record: Mapping[str, Any]) -> Task:
+    about = record["task"]
+    classes = tuple(str(name) for name in about["classes"])
+    return blank_task(tuple(about["shape"]), classes, views_of(record["views"]), about["kind"])
+
+
+def views_of(record: Mapping[str, Any]) -> Views:
+    """The views that run.json describes."""
+    values = {key: _frozen(value) for key, value in record.items() if key != "type"}
+    if record["type"] == "VectorViews":
+        for key in ("mean", "std", "spread"):
+            values[key] = None if values[key] is None else torch.tensor(values[key])
+        return VectorViews(**values)
+    if record["type"] != "ImageViews":
+        raise ValueError(f"unknown views {record['type']!r}")
+    if isinstance(values["policy"], Mapping):
+        values["policy"] = RandAugment(**values["policy"])
+    return ImageViews(**values)
+
+
+def _check_like(like: Examples, task: Task, folder: Path) -> None:
+    if like.x.shape != task.x.shape or tuple(like.classes or ()) != task.classes:
+        raise BadInput(
+            f"run.json and reading.json in {folder} are not of the same run; copy the folder again."
+        )
+
+
+def _trained(path: Path) -> Trained:
+    """Weights, and the plain values of the state from the file's metadata."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            plain = json.loads((file.metadata() or {}).get("state", "{}"))
+    except (SafetensorError, OSError) as error:
+        raise BadInput(
+            f"{path} cannot be read ({_first_line(error)}); copy the run folder again."
+        ) from None
+    broken = [name for name, values in weights.items() if not values.isfinite().all()]
+    if broken:
+        raise BadInput(f"{path} holds numbers that are not finite ({broken[0]}); train again.")
+    return Trained(weights=weights, plain=plain)
+
+
+def _link(path: Path) -> Link:
+    """The calibrated link; none was fitted where the file is absent."""
+    return Link.revive(json.loads(path.read_bytes())["link"]) if path.is_file() else Link()
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0][:120]}" if text else type(error).__name__

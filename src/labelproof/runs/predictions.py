@@ -1,0 +1,67 @@
+"""predictions.csv: what a model says of every example of a data set, written batch by batch."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from labelproof.errors import BadInput
+from labelproof.files import written_whole
+from labelproof.runs.model import Model, Prediction
+from labelproof.data.task import Examples
+
+COLUMNS = ("id", "label", "confidence", "uncertainty")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Written:
+    """How many rows were written, and how many labels that came with the data were met."""
+
+    rows: int
+    labelled: int
+    agreeing: int
+
+
+def header(classes: Sequence[str]) -> list[str]:
+    """The columns: four of them, then the probability of each class."""
+    return [*COLUMNS, *(f"p_{name}" for name in classes)]
+
+
+def write_predictions(
+    model: Model, data: Examples, out: Path, step: Callable[[int], None] = lambda done: None
+) -> Written:
+    """Predict all examples and write a row for each, in order, holding one batch at a time.
+
+    Args:
+        model: the trained model.
+        data: examples read like the training data.
+        out: the CSV file; it appears when it is complete.
+        step: called with the number of rows written so far.
+    """
+    if not out.absolute().parent.is_dir():
+        raise BadInput(f"{out} cannot be written: its folder does not exist; name another --out.")
+    agreeing = done = 0
+    with written_whole(out) as aside, aside.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(header(model.classes))
+        for part in model.batches(data.x):
+            writer.writerows(_rows(model, data, part, done))
+            if data.labels is not None:
+                given = torch.as_tensor(data.labels[done : done + len(part.label)])
+                agreeing += int((part.label == given).sum())
+            done += len(part.label)
+            step(done)
+    labelled = done if data.labels is not None else 0
+    return Written(rows=done, labelled=labelled, agreeing=agreeing)
+
+
+def _rows(model: Model, data: Examples, part: Prediction, start: int) -> Iterator[list[str]]:
+    labels, sure, unsure = part.label.tolist(), part.confidence.tolist(), part.uncertainty.tolist()
+    for place, probs in enumerate(part.probabilities.tolist()):
+        name = data.ids[start + place] if data.ids is not None else str(start + place)
+        numbers = (sure[place], unsure[place], *probs)
+        yield [name, model.classes[labels[place]], *(f"{number:.6f}" for number in numbers)]

@@ -1,0 +1,252 @@
+"""`NoisyLabelClassifier`: the whole of labelproof with scikit-learn's manners.
+
+Shapes: N training examples, M examples to predict, C classes, D features.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from rich.console import Console
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import (
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
+from torch import nn
+
+from labelproof.data.readers.arrays import as_inputs
+from labelproof.data.readers.frames import from_features, needs_encoding
+from labelproof.data.task import Audit, Examples
+from labelproof.errors import BadInput
+from labelproof.judging import How, calibrate, calibrated
+from labelproof.judging.label_table import LabelTable
+from labelproof.judging.suspects import suspect_table
+from labelproof.pipeline import fit, make_trunk
+from labelproof.recipes.recipe import own_data, with_changes
+from labelproof.recipes.sizing import suited
+from labelproof.runs.model import Prediction, in_double, model_of
+from labelproof.training.log import Reporter, reporter_for
+from labelproof.training.loop import Result
+from labelproof.training.protocol import Method
+from labelproof.training.settings import nearest, settings_of
+
+Array = npt.NDArray[Any]
+LARGEST_SEED = 2**31 - 1
+
+
+class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A classifier for labels that are partly wrong, which also says which ones those are.
+
+    Inputs are vectors (N, D), images (N, H, W, 3) as bytes or floats in [0, 1], or a pandas frame,
+    whose columns of words and gaps are encoded. Labels are numbers or strings.
+
+    Args:
+        method: a name (see `labelproof methods`), or a method's record, such as `DPC(lr=0.01)`,
+            which is then used as it stands.
+        net: a network's name, a module that maps inputs to features, or a function that makes one.
+        epochs: passes over the data; chosen by kind and size of the data where None.
+        settings: other hyper-parameters of a method given by name, such as `{"lr": 0.01}`.
+        calibrate: whether probabilities are calibrated; no true label is needed for it, but the
+            method is trained once more on either half of the data, which doubles the time. "quick"
+            does without, for sets much larger than the network can memorise.
+        random_state: scikit-learn's: a number, a generator, or None for another result each time.
+        device: `auto`, `cpu`, `cuda` or `mps`.
+        verbose: whether progress is shown.
+
+    Attributes:
+        classes_: the labels, sorted, (C,).
+        clean_proba_: probability that each given label is right, (N,).
+        suggested_labels_: the label the model would give each training example, (N,).
+        noise_rate_: estimated share of wrong labels.
+        transition_matrix_: estimated probability of each given label (column) for each true one
+            (row), (C, C).
+        calibration_: the fitted link and how it came about.
+        label_table_: all that is known of every given label.
+        history_: a dict per epoch.
+        method_: the method's record that was used.
+        chosen_: settings that had been left open ("auto"), each with its value and why.
+        model_: the trained model, without the training data.
+        n_features_in_: D.
+        feature_names_in_: names of the columns, where X was a frame.
+        n_iter_: epochs that were trained.
+    """
+
+    def __init__(
+        self,
+        method: str | Method = "dpc",
+        *,
+        net: str | nn.Module | Callable[[], nn.Module] = "auto",
+        epochs: int | None = None,
+        settings: Mapping[str, Any] | None = None,
+        calibrate: bool | Literal["quick"] = True,
+        random_state: int | np.random.RandomState | None = 0,
+        device: str = "auto",
+        verbose: bool = False,
+    ) -> None:
+        self.method = method
+        self.net = net
+        self.epochs = epochs
+        self.settings = settings
+        self.calibrate = calibrate
+        self.random_state = random_state
+        self.device = device
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any) -> NoisyLabelClassifier:
+        """Train on inputs X and their given labels y, which may be partly wrong."""
+        examples, codes = self._examples(X, y)
+        method = self._method(examples)
+        seed = int(check_random_state(self.random_state).randint(LARGEST_SEED))
+        reporter = reporter_for(Console(stderr=True)) if self.verbose else None
+        result = fit(
+            replace(examples, labels=codes, classes=tuple(map(str, self.classes_))),
+            method,
+            name=self.method if isinstance(self.method, str) else type(method).__name__,
+            net=self.net,
+            seed=seed,
+            device=self.device,
+            reporter=reporter,
+        )
+        self._encoding = examples if examples.encoder is not None else None
+        self._keep(result, seed, reporter)
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """The most probable label of each example, (M,)."""
+        best = self.predict_proba(X).argmax(1)
+        labels: Array = self.classes_[best]
+        return labels
+
+    def predict_proba(self, X: Any) -> Array:
+        """Calibrated probabilities of the classes, (M, C)."""
+        probs = self._predict(X).probabilities.double()
+        return probs.div(probs.sum(1, keepdim=True)).numpy()
+
+    def uncertainty(self, X: Any) -> Array:
+        """How little the model knows of each example, 0 to 1, (M,).
+
+        The vacuity of the Dirichlet where the method is trained as one, otherwise the entropy of
+        the probabilities as a share of the largest possible one.
+        """
+        unsure: Array = self._predict(X).uncertainty.numpy()
+        return unsure
+
+    def suspects(self, top: int | None = None) -> Any:
+        """The labels that look wrong, the worst first: a pandas frame, or an array of records.
+
+        Args:
+            top: this many of the least trusted labels, whether or not they are called suspects; all
+                suspects where None.
+        """
+        check_is_fitted(self)
+        table = self.label_table_
+        order = table.worst_first().numpy()
+        chosen = order[:top] if top is not None else order[table.suspect.numpy()[order]]
+        columns = {
+            "index": chosen,
+            "given": self.classes_[table.given.numpy()[chosen]],
+            "suggested": self.classes_[table.suggested.numpy()[chosen]],
+            "p_clean": table.p_clean.numpy()[chosen],
+            "p_suggested": table.p_suggested.numpy()[chosen],
+            "margin": table.margin.numpy()[chosen],
+            "suspect": table.suspect.numpy()[chosen],
+        }
+        return as_table(columns)
+
+    # ---- what fit is made of ----
+
+    def _examples(self, X: Any, y: Any) -> tuple[Examples, Array]:
+        """Checked inputs and the codes of the labels; sets `classes_`."""
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None."
+            )
+        inputs = self._inputs(X, reset=True)
+        y = column_or_1d(y, warn=True)
+        check_consistent_length(X, y)
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise BadInput(
+                f"expected two classes or more, but there is one class, {self.classes_[0]}."
+            )
+        return inputs, codes.astype(np.int64)
+
+    def _inputs(self, X: Any, *, reset: bool, like: Examples | None = None) -> Examples:
+        """Vectors by scikit-learn's checks, frames by their encoder, images by our own checks."""
+        if needs_encoding(X, like):
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            blank = np.arange(len(X)) % 2 if like is None else None
+            return from_features(X, blank, like=like)
+        if getattr(X, "ndim", 2) > 2:
+            inputs = as_inputs(X, what="X")
+            if reset:
+                self.n_features_in_ = math.prod(inputs.shape)
+            return Examples(x=inputs, labels=None)
+        checked = validate_data(self, X, reset=reset, dtype=(np.float32, np.float64, np.float16))
+        return Examples(x=as_inputs(np.array(checked), what="X"), labels=None)
+
+    def _method(self, examples: Examples) -> Method:
+        """The record as given, or the named method with settings for this data."""
+        changes = dict(self.settings or {})
+        if self.epochs is not None:
+            changes["epochs"] = self.epochs
+        if not isinstance(self.method, str):
+            if changes:
+                raise BadInput(
+                    "settings and epochs go with a method's name; a record has its own, so change "
+                    "it with dataclasses.replace."
+                )
+            return self.method
+        record: Any = own_data(self.method, examples.kind)
+        known = list(settings_of(record))
+        for name in changes:
+            if name not in known:
+                raise BadInput(f"{self.method} has no setting {name!r}; {nearest(name, known)}.")
+        method: Method = with_changes(suited(record, len(examples), examples.kind), changes)
+        return method
+
+    def _keep(self, result: Result, seed: int, reporter: Reporter | None) -> None:
+        """The fitted attributes."""
+        trunk, _ = make_trunk(self.net, result.task)
+        how: How = self.calibrate if isinstance(self.calibrate, str) else "off"
+        how = "folds" if self.calibrate is True else how
+        found = calibrate(result, trunk, how, seed=seed, reporter=reporter)
+        table = suspect_table(calibrated(result, found, Audit()))
+        self.label_table_: LabelTable = table
+        self.method_ = result.method
+        self.chosen_ = dict(result.chosen)
+        model = model_of(result, trunk, found.link)
+        # Float32 sums depend on which other rows are predicted along with a row, if only by 1e-8.
+        steady = isinstance(self.net, str) and result.task.kind == "vectors"
+        self.model_ = in_double(model) if steady else model
+        self.calibration_ = found
+        self.clean_proba_ = table.p_clean.numpy()
+        self.suggested_labels_ = self.classes_[table.suggested.numpy()]
+        self.noise_rate_ = found.noise_rate
+        self.transition_matrix_ = found.transition.numpy()
+        self.history_ = result.history
+        self.n_iter_ = len(result.history)
+
+    def _predict(self, X: Any) -> Prediction:
+        check_is_fitted(self)
+        return self.model_.predict(self._inputs(X, reset=False, like=self._encoding).x)
+
+
+def as_table(columns: dict[str, Array]) -> Any:
+    """Columns as a pandas frame, or where pandas is missing as an array of records."""
+    try:
+        import pandas
+    except ImportError:
+        return np.rec.fromarrays(list(columns.values()), names=list(columns))  # type: ignore[call-overload]
+    return pandas.DataFrame(columns)

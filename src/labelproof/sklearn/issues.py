@@ -1,0 +1,133 @@
+"""Label issues in the form cleanlab's users know: a mask, ranked indices, quality scores.
+
+`find_label_issues(X, labels)` trains; `find_label_issues(labels=..., pred_probs=...)` judges
+probabilities that another model gave, best out of sample.
+
+Shapes: C classes, N examples.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from labelproof import functional as fn
+from labelproof.errors import BadInput
+from labelproof.judging.calibration import posteriors
+from labelproof.judging.link import TINY
+from labelproof.judging.suspects import suspect_threshold
+from labelproof.sklearn.estimator import NoisyLabelClassifier
+
+RANKINGS = ("self_confidence", "normalized_margin")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judged:
+    """What is known of every given label."""
+
+    quality: npt.NDArray[np.float64]  # (N,) probability that the label is right
+    margin: npt.NDArray[np.float64]  # (N,) log-probability of the label less the best other one
+    suspect: npt.NDArray[np.bool_]  # (N,)
+
+
+def find_label_issues(
+    X: Any = None,
+    labels: Any = None,
+    *,
+    pred_probs: Any = None,
+    classifier: NoisyLabelClassifier | None = None,
+    return_indices_ranked_by: str | None = None,
+) -> npt.NDArray[Any]:
+    """Which labels look wrong.
+
+    Args:
+        X: inputs, as `NoisyLabelClassifier` takes them; a classifier is trained on them.
+        labels: the given labels, (N,).
+        pred_probs: instead of X, probabilities (N, C) of another model, best out of sample; column
+            k belongs to the k-th of the sorted labels.
+        classifier: what to train on X; `NoisyLabelClassifier()` where None. It is fitted in place.
+        return_indices_ranked_by: `self_confidence` (the probability that the label is right) or
+            `normalized_margin`, for the indices of the issues, the worst first, instead of a mask.
+
+    Returns:
+        A mask (N,), true where a label looks wrong, or the ranked indices of those labels.
+    """
+    if return_indices_ranked_by not in (None, *RANKINGS):
+        raise BadInput(
+            f"issues can be ranked by {' or '.join(RANKINGS)}, not {return_indices_ranked_by!r}."
+        )
+    judged = _judge(X, labels, pred_probs, classifier)
+    if return_indices_ranked_by is None:
+        return judged.suspect
+    by_margin = return_indices_ranked_by == "normalized_margin"
+    order = np.argsort(judged.margin if by_margin else judged.quality, kind="stable")
+    ranked: npt.NDArray[Any] = order[judged.suspect[order]]
+    return ranked
+
+
+def label_quality(
+    X: Any = None,
+    labels: Any = None,
+    *,
+    pred_probs: Any = None,
+    classifier: NoisyLabelClassifier | None = None,
+) -> npt.NDArray[np.float64]:
+    """Probability that each given label is right, (N,): 0 is worst, as cleanlab's scores are.
+
+    The arguments are those of `find_label_issues`.
+    """
+    return _judge(X, labels, pred_probs, classifier).quality
+
+
+def _judge(X: Any, labels: Any, pred_probs: Any, classifier: NoisyLabelClassifier | None) -> Judged:
+    if labels is None or (X is None) == (pred_probs is None):
+        raise BadInput(
+            "give labels together with either inputs X or probabilities pred_probs: "
+            "find_label_issues(X, labels) or find_label_issues(labels=..., pred_probs=...)."
+        )
+    if pred_probs is not None:
+        return _judge_probabilities(np.asarray(labels), np.asarray(pred_probs, dtype=np.float64))
+    fitted = (classifier or NoisyLabelClassifier()).fit(X, labels)
+    table = fitted.label_table_
+    return Judged(
+        quality=table.p_clean.double().numpy(),
+        margin=table.margin.double().numpy(),
+        suspect=table.suspect.numpy(),
+    )
+
+
+def _judge_probabilities(labels: npt.NDArray[Any], probs: npt.NDArray[np.float64]) -> Judged:
+    given, values = _checked(labels, probs)
+    right = posteriors(values, given, None).gather(1, given[:, None]).squeeze(1)
+    return Judged(
+        quality=right.numpy(),
+        margin=fn.label_margin(values, given).numpy(),
+        suspect=(right < suspect_threshold(right)).numpy(),
+    )
+
+
+def _checked(labels: npt.NDArray[Any], probs: npt.NDArray[np.float64]) -> tuple[Tensor, Tensor]:
+    """Codes of the labels, and the logarithms of the probabilities."""
+    if probs.ndim != 2 or labels.shape != probs.shape[:1] or len(labels) == 0:
+        raise BadInput(
+            f"expected probabilities (N, C) and labels (N,) of at least one example, but they have "
+            f"shapes {probs.shape} and {labels.shape}."
+        )
+    if not (np.isfinite(probs).all() and (probs >= 0).all() and (probs.sum(1) > 0).all()):
+        raise BadInput("expected probabilities of 0 and above in pred_probs, but some are not.")
+    whole = np.issubdtype(labels.dtype, np.integer)
+    if whole and labels.min() >= 0 and labels.max() < probs.shape[1]:
+        codes = labels.astype(np.int64)
+    else:
+        classes, codes = np.unique(labels, return_inverse=True)
+        if len(classes) != probs.shape[1]:
+            raise BadInput(
+                f"expected a column of pred_probs for each of the {len(classes)} classes that "
+                f"occur in the labels, but there are {probs.shape[1]}; number the classes from 0."
+            )
+    return torch.from_numpy(codes.astype(np.int64)), torch.from_numpy(probs).clamp_min(TINY).log()

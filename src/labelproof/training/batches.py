@@ -1,0 +1,88 @@
+"""Shuffled batches of indices, given labels and views; what is not resident is read ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from labelproof.data.task import Inputs, Task
+
+View = Literal["plain", "weak", "strong"]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some training examples: their indices (B,), given labels (B,) and views, on the device."""
+
+    index: Tensor
+    y: Tensor
+    views: tuple[Tensor, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batches:
+    """One shuffled pass over `index` (or passes without end), `size` examples a batch.
+
+    A remainder smaller than a batch sits out the pass; fewer than `size` make one smaller batch.
+    """
+
+    task: Task
+    index: Tensor  # (n,) on the CPU
+    size: int
+    views: Sequence[View]
+    forever: bool
+    rng: torch.Generator  # draws the views
+    order: torch.Generator  # draws the order, apart, so that reading ahead changes nothing
+    device: torch.device
+
+    def __len__(self) -> int:
+        """Batches in one pass."""
+        return max(1, len(self.index) // self.size) if len(self.index) else 0
+
+    def __iter__(self) -> Iterator[Batch]:
+        for rows, raw in read_ahead(self.task.x, self._rows()):
+            yield self._batch(rows, raw)
+
+    def _rows(self) -> Iterator[Tensor]:
+        size = min(self.size, len(self.index))
+        while size:
+            order = self.index[torch.randperm(len(self.index), generator=self.order)]
+            for start in range(0, len(self) * size, size):
+                yield order[start : start + size]
+            if not self.forever:
+                return
+
+    def _batch(self, rows: Tensor, raw: Tensor) -> Batch:
+        raw = raw.to(self.device, non_blocking=True)
+        views = tuple(self._view(view, raw) for view in self.views)
+        return Batch(rows.to(self.device), self.task.y[rows].to(self.device), views)
+
+    def _view(self, view: View, raw: Tensor) -> Tensor:
+        if view == "plain":
+            return self.task.views.plain(raw)
+        make = self.task.views.weak if view == "weak" else self.task.views.strong
+        return make(raw, self.rng)
+
+
+def read_ahead(
+    x: Inputs, rows: Iterator[Tensor], depth: int = 3
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Each batch of rows with its raw inputs; what must be decoded is fetched `depth` ahead."""
+    if x.resident:
+        for row in rows:
+            yield row, x.take(row)
+        return
+    with ThreadPoolExecutor(1) as reader:
+        queue = [(row, reader.submit(x.take, row)) for row in islice(rows, depth)]
+        while queue:
+            row, pending = queue.pop(0)
+            following = next(rows, None)
+            if following is not None:
+                queue.append((following, reader.submit(x.take, following)))
+            yield row, pending.result()

@@ -1,0 +1,85 @@
+"""How long and how large a run will be, measured on a few batches of the data itself."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+
+import torch
+
+from labelproof.data.task import Inputs, Task
+from labelproof.training.checkpoint import networks
+from labelproof.training.loop import predict
+from labelproof.training.protocol import Method
+from labelproof.training.run import Run, Trunk
+
+SAMPLE = 1024  # training examples the measurement uses
+
+
+@dataclass(frozen=True)
+class Some:
+    """A few of the inputs."""
+
+    x: Inputs
+    rows: torch.Tensor
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one example."""
+        return self.x.shape
+
+    @property
+    def resident(self) -> bool:
+        """As the inputs it takes from."""
+        return self.x.resident
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def take(self, index: torch.Tensor) -> torch.Tensor:
+        """Rows of the part."""
+        return self.x.take(self.rows[index])
+
+    def digest(self) -> str:
+        """Not of use: a measurement is never saved."""
+        return ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """What a run will take."""
+
+    phases: dict[str, tuple[int, float]]  # epochs and seconds an epoch, by phase
+    parameters: int  # of all networks
+    data_bytes: int  # of the raw inputs, if resident
+
+    @property
+    def seconds(self) -> float:
+        """The whole plan."""
+        return sum(epochs * seconds for epochs, seconds in self.phases.values())
+
+
+def estimate(task: Task, method: Method, trunk: Trunk, device: torch.device) -> Estimate:
+    """Train each phase for one epoch on a few examples and scale up to the whole set."""
+    rows = torch.linspace(0, task.size - 1, min(SAMPLE, task.size)).long()
+    few = replace(task, x=Some(task.x, rows), y=task.y[rows], fixed=None)
+    scale = task.size / len(rows)
+    with torch.random.fork_rng(devices=[]):
+        run = Run(few, trunk, device=device, seed=0)
+        state = method.setup(run)
+        parameters = sum(p.numel() for net in networks(state).values() for p in net.parameters())
+        predict(method, state, few.x, few, device)  # the first pass pays for set-up
+        phases, epoch = {}, 0
+        for phase in method.plan():
+            if not phase.epochs:
+                continue
+            run.begin(epoch)
+            epoch += phase.epochs
+            if phase.enter:
+                phase.enter(state, run)
+            start = time.perf_counter()
+            phase.epoch(state, run)
+            phases[phase.name] = (phase.epochs, (time.perf_counter() - start) * scale)
+    one = task.x.take(torch.zeros(1, dtype=torch.int64))
+    held = one.numel() * one.element_size() * task.size if task.x.resident else 0
+    return Estimate(phases=phases, parameters=parameters, data_bytes=held)

@@ -1,0 +1,160 @@
+"""`Run`: the toolbox a method trains with. It knows data, device and randomness, and no method."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from labelproof.data.task import Inputs, Task
+from labelproof.errors import BadInput, RunFailed
+from labelproof.nets.heads import MultiHead, feature_width
+from labelproof.training.batches import Batches, View, read_ahead
+from labelproof.training.learner import SGD, Learner
+
+Head = Callable[[int, int], nn.Module]  # (features, classes) -> module
+Trunk = Callable[[], nn.Module]
+CHUNK_BYTES = 16e6  # raw bytes of inputs in one forward pass without gradients
+
+
+class Run:
+    """What an epoch needs: batches, predictions of the training set, steps, randomness."""
+
+    def __init__(self, task: Task, trunk: Trunk, *, device: torch.device, seed: int) -> None:
+        self.task = task
+        self.device = device
+        self.y = task.y.to(device)
+        self.rng = torch.Generator()
+        self.on_step: Callable[[], None] = lambda: None
+        self._trunk = trunk
+        self._seed = seed
+        self.begin(-1)  # the set-up's own stream
+
+    def begin(self, epoch: int) -> None:
+        """Start `epoch`: its randomness follows from the seed and its number alone."""
+        self.epoch = epoch
+        self.rng.manual_seed(derive_seed(self._seed, f"epoch {epoch}"))
+        torch.manual_seed(derive_seed(self._seed, f"dropout {epoch}"))
+        self._loss_sum = torch.zeros((), device=self.device)
+        self._steps = 0
+
+    def learner(self, sgd: SGD, **heads: Head) -> Learner:
+        """A new network with these heads (the first one classifies) and its optimiser."""
+        trunk = self._trunk()
+        width = feature_width(trunk, self._example())
+        built = {name: head(width, self.task.num_classes) for name, head in heads.items()}
+        net = MultiHead(trunk, built, precision=precision_for(self.device)).to(self.device)
+        if self.task.kind == "images":
+            net = net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        optimiser = torch.optim.SGD(
+            net.parameters(), lr=sgd.lr, momentum=sgd.momentum, weight_decay=sgd.weight_decay
+        )
+        return Learner(net, optimiser)
+
+    def batches(
+        self,
+        size: int,
+        index: Tensor | None = None,
+        views: Sequence[View] = ("weak",),
+        forever: bool = False,
+    ) -> Batches:
+        """Shuffled batches of the training set, or of the examples in `index`."""
+        chosen = torch.arange(self.task.size) if index is None else index.cpu()
+        order = torch.Generator().manual_seed(int(torch.randint(2**62, (1,), generator=self.rng)))
+        return Batches(
+            task=self.task,
+            index=chosen,
+            size=size,
+            views=views,
+            forever=forever,
+            rng=self.rng,
+            order=order,
+            device=self.device,
+        )
+
+    def predict(self, net: MultiHead) -> Tensor:
+        """Logits (N, C) of the training set, plain view, eval mode."""
+        return self._whole(net, net)
+
+    def features(self, net: MultiHead) -> Tensor:
+        """Trunk features (N, F) of the training set, plain view, eval mode."""
+        return self._whole(net, net.trunk_features)
+
+    def trusted(self, clean: Tensor) -> Tensor:
+        """Clean probabilities (N,) with those of labels that a person has confirmed set to one."""
+        fixed = self.task.fixed
+        return clean if fixed is None else clean.masked_fill(fixed.to(clean.device), 1.0)
+
+    def step(self, learner: Learner, *losses: Tensor) -> None:
+        """One optimiser step on the sum of the losses (scalars)."""
+        loss = torch.stack(losses).sum()
+        learner.optimiser.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        learner.optimiser.step()
+        self._loss_sum += loss.detach()
+        self._steps += 1
+        self.on_step()
+
+    def mean_loss(self) -> float:
+        """Mean loss of this epoch's steps; stops the run when it is no longer a number."""
+        mean = (self._loss_sum / max(1, self._steps)).item()
+        if mean != mean or mean in (float("inf"), float("-inf")):
+            raise RunFailed(
+                f"the loss became {mean} in epoch {self.epoch + 1}; "
+                "try a smaller learning rate (--set lr=...) or look for extreme input values."
+            )
+        return mean
+
+    def _whole(self, net: MultiHead, forward: Callable[[Tensor], Tensor]) -> Tensor:
+        training = net.training
+        net.eval()
+        out = torch.cat(list(forward_all(self.task.x, self.task, forward, self.device)))
+        net.train(training)
+        return out
+
+    def _example(self) -> Tensor:
+        raw = torch.zeros(2, *self.task.x.shape, dtype=_raw_dtype(self.task))
+        return self.task.views.plain(raw)
+
+
+def _raw_dtype(task: Task) -> torch.dtype:
+    return torch.uint8 if task.kind == "images" else torch.float32
+
+
+@torch.no_grad()
+def forward_all(
+    x: Inputs, task: Task, forward: Callable[[Tensor], Tensor], device: torch.device
+) -> Iterator[Tensor]:
+    """`forward` of the plain view of all inputs, in order, chunk by chunk."""
+    numbers = torch.Size(x.shape).numel()
+    chunk = int(min(max(CHUNK_BYTES // (numbers * 8), 32), 4096))
+    rows = (torch.arange(i, min(i + chunk, len(x))) for i in range(0, len(x), chunk))
+    for _, raw in read_ahead(x, rows):
+        yield forward(task.views.plain(raw.to(device)))
+
+
+def derive_seed(seed: int, name: str) -> int:
+    """A 63-bit seed for one named use; nearby seeds give unrelated streams."""
+    return int.from_bytes(hashlib.sha256(f"{seed}/{name}".encode()).digest()[:8], "big") >> 1
+
+
+def pick_device(name: str) -> torch.device:
+    """`auto` is CUDA, then MPS, then the CPU."""
+    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    usable = [kind for kind, yes in there.items() if yes] + ["cpu"]
+    if name == "auto":
+        return torch.device(usable[0])
+    if name.split(":")[0] not in usable:
+        raise BadInput(f"there is no device {name!r} here; use auto or {' or '.join(usable)}.")
+    try:
+        return torch.empty(0, device=name).device
+    except RuntimeError as error:
+        raise BadInput(f"there is no device {name!r} here; use auto.") from error
+
+
+def precision_for(device: torch.device) -> torch.dtype | None:
+    """bfloat16 where a GPU has it: no loss scaling needed. Elsewhere full precision."""
+    bf16 = device.type == "cuda" and torch.cuda.is_bf16_supported()
+    return torch.bfloat16 if bf16 else None

@@ -1,0 +1,160 @@
+"""Hyper-parameters: ranges written as types, one check, and `--set name=value`.
+
+A method is a frozen dataclass whose field types say what is allowed (`Share`, `Positive`, ...).
+`check` enforces them when a record is made; `read_changes` turns the user's text into values.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from labelproof.errors import BadInput
+
+
+@dataclass(frozen=True)
+class Range:
+    """Smallest and largest allowed value; `open_low` excludes the smallest itself."""
+
+    low: float
+    high: float = math.inf
+    open_low: bool = False
+
+    def __contains__(self, value: float) -> bool:
+        low = value > self.low if self.open_low else value >= self.low
+        return low and value <= self.high and value < math.inf
+
+    def __str__(self) -> str:
+        if self.high == math.inf:
+            return f"{'above' if self.open_low else 'at least'} {self.low:g}"
+        return f"{'above' if self.open_low else 'from'} {self.low:g} to {self.high:g}"
+
+
+@dataclass(frozen=True)
+class Epochs:
+    """Marks a setting that is counted in epochs, so that it shrinks with them (`sizing`)."""
+
+
+Count = Annotated[int, Range(1)]
+Natural = Annotated[int, Range(0)]
+NonNegative = Annotated[float, Range(0)]
+Positive = Annotated[float, Range(0, open_low=True)]
+Share = Annotated[float, Range(0, 1)]
+
+
+def nearest(word: str, known: list[str]) -> str:
+    """A hint for a misspelt name: the closest known one, and all of them."""
+    close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
+    hint = f"did you mean {close[0]!r}? " if close else ""
+    return f"{hint}known: {', '.join(known)}"
+
+
+def settings_of(record: Any) -> dict[str, Any]:
+    """Every hyper-parameter of a record with its value, in order."""
+    return {f.name: getattr(record, f.name) for f in fields(record)}
+
+
+def check(record: Any) -> None:
+    """Refuse a value outside the range its type states."""
+    hints = get_type_hints(type(record), include_extras=True)
+    for name, value in settings_of(record).items():
+        _check_value(type(record).__name__, name, value, hints[name])
+
+
+def read_changes(record: Any, changes: Mapping[str, str]) -> dict[str, Any]:
+    """`changes` as values of the fields they name; unknown names and bad texts are refused."""
+    hints = get_type_hints(type(record), include_extras=True)
+    known = list(settings_of(record))
+    parsed = {}
+    for name, text in changes.items():
+        if name not in known:
+            kind = type(record).__name__
+            raise BadInput(f"{kind} has no setting {name!r}; {nearest(name, known)}.")
+        parsed[name] = _parse(name, text, hints[name])
+    return parsed
+
+
+def split_settings(pairs: list[str]) -> dict[str, str]:
+    """`["lr=0.1", ...]` as a mapping."""
+    out = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if name.strip() in out:
+            raise BadInput(f"--set {name.strip()} was given twice; give it once.")
+        if not equals or not name:
+            raise BadInput(f"--set expects name=value, for example --set lr=0.02; got {pair!r}.")
+        out[name.strip()] = value.strip()
+    return out
+
+
+def _plain(hint: Any) -> Any:
+    return get_args(hint)[0] if get_origin(hint) is Annotated else hint
+
+
+def _options(hint: Any) -> tuple[Any, ...]:
+    """The alternatives of a union, or the type alone."""
+    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+
+
+def _check_value(kind: str, name: str, value: Any, hint: Any) -> None:
+    for option in _options(hint):
+        limits = [m for m in getattr(option, "__metadata__", ()) if isinstance(m, Range)]
+        plain = _plain(option)
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if get_origin(plain) is Literal:
+            if value in get_args(plain):
+                return
+        elif plain in (int, float):
+            whole = plain is float or isinstance(value, int)
+            if number and whole and all(value in limit for limit in limits):
+                return
+        elif isinstance(value, (tuple, list) if get_origin(plain) is tuple else plain):
+            return
+    wanted = " or ".join(_describe(option) for option in _options(hint))
+    raise BadInput(f"{kind}: {name} must be {wanted}, not {value!r}.")
+
+
+def _describe(option: Any) -> str:
+    plain = _plain(option)
+    if get_origin(plain) is Literal:
+        return "one of " + ", ".join(map(repr, get_args(plain)))
+    words = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+    limits = "".join(f" {m}" for m in getattr(option, "__metadata__", ()) if isinstance(m, Range))
+    return words.get(plain, getattr(plain, "__name__", str(plain))) + limits
+
+
+def _parse(name: str, text: str, hint: Any) -> Any:
+    for option in _options(hint):
+        plain = _plain(option)
+        if get_origin(plain) is Literal:
+            if text in map(str, get_args(plain)):
+                return next(a for a in get_args(plain) if str(a) == text)
+        elif plain is bool:
+            if text.lower() in ("true", "false", "yes", "no", "1", "0"):
+                return text.lower() in ("true", "yes", "1")
+        elif plain is str:
+            return text
+        elif plain in (int, float):
+            try:
+                return plain(text)
+            except ValueError:
+                continue
+        elif get_origin(plain) is tuple:
+            item = get_args(plain)[0]
+            return tuple(_parse(name, part, item) for part in text.split(",") if part)
+    wanted = " or ".join(_describe(option) for option in _options(hint))
+    raise BadInput(f"--set {name}: expected {wanted}, got {text!r}.")
+
+
+def settled(kind: str, name: str, value: float | str) -> float:
+    """The number that training needs where a setting could have been left open."""
+    if isinstance(value, str):
+        raise BadInput(
+            f"{kind}: {name}={value!r} is chosen by labelproof before training starts; set a "
+            "number to train without it."
+        )
+    return value

@@ -1,0 +1,49 @@
+"""The same input twice with two labels: at most one is right, and which one is said."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from labelproof import NoisyLabelClassifier
+from labelproof.data.task import Resident
+from labelproof.judging.crossfit import copies_together, split
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "estimator"))
+from noisy_blobs import noisy_blobs
+
+COPIES = 30
+
+
+def test_copies_lie_in_one_half() -> None:
+    x = torch.randn(100, 3, generator=torch.Generator().manual_seed(0))
+    x[60:] = x[:40]
+    one, other = copies_together(split(torch.arange(100) % 4, seed=1), Resident(x))
+    assert sorted([*one.tolist(), *other.tolist()]) == list(range(100))
+    side = torch.zeros(100, dtype=torch.bool)
+    side[other] = True
+    assert torch.equal(side[60:], side[:40])
+    assert 25 <= len(one) <= 75
+
+
+def test_halves_stay_where_everything_is_one_copy() -> None:
+    halves = split(torch.arange(50) % 2, seed=0)
+    assert copies_together(halves, Resident(torch.ones(50, 2))) is halves
+
+
+def test_of_two_conflicting_copies_the_wrong_label_is_the_suspect() -> None:
+    data = noisy_blobs(240, noise=0.1, words=True)
+    right = data.truth[:COPIES]
+    wrong = np.where(right == "bee", "cow", "bee")
+    X = np.concatenate([data.X, data.X[:COPIES]])
+    y = np.concatenate([right, data.y[COPIES:], wrong])
+    model = NoisyLabelClassifier().fit(X, y)
+    first, second = slice(0, COPIES), slice(len(data.X), None)
+    assert (model.suggested_labels_[first] == model.suggested_labels_[second]).all()
+    assert np.mean(model.clean_proba_[first] > model.clean_proba_[second]) > 0.85
+    suspect = model.label_table_.suspect.numpy()
+    assert suspect[first].mean() < 0.15
+    assert suspect[second].mean() > 0.7

@@ -1,0 +1,137 @@
+"""Halves of the training set, and networks that judge labels they have not seen."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from cases import CASES
+from labelproof.data.readers import load
+from labelproof.judging import crossfit
+from labelproof.judging.crossfit import (
+    follower,
+    held_out_scores,
+    part_of,
+    split,
+    suited_to_half,
+)
+from labelproof.methods.ce import CrossEntropy
+from labelproof.pipeline import fit
+from labelproof.recipes.recipe import own_data
+from labelproof.training.log import Silent
+from tiny import Interrupting, blobs
+
+
+def test_halves_part_every_class_evenly() -> None:
+    labels = torch.tensor([0] * 7 + [1] * 20 + [2] * 1)
+    one, other = split(labels, seed=3)
+    assert sorted([*one.tolist(), *other.tolist()]) == list(range(28))
+    counts = torch.stack([labels[half].bincount(minlength=3) for half in (one, other)])
+    assert (counts[0] - counts[1]).abs().max() <= 1
+    assert not torch.equal(one, split(labels, seed=4)[0])
+
+
+def test_no_label_reaches_the_network_that_judges_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = blobs(160, noise=0.3)
+    result = problem.train(CASES["ce"])
+    own, other = halves = split(problem.task.y, seed=5)
+    monkeypatch.setattr(crossfit, "split", lambda labels, seed: halves)
+    changed = problem.task.y.clone()
+    changed[own] = changed[own].roll(1)
+    values, again = (
+        held_out_scores(replace(result, task=task), problem.trunk, "log-probabilities", seed=5)
+        for task in (problem.task, replace(problem.task, y=changed))
+    )
+    assert values.isfinite().all()
+    assert torch.equal(values[own], again[own])
+    assert not torch.equal(values[other], again[other])
+
+
+def test_a_half_has_its_inputs_labels_and_confirmed_ones() -> None:
+    problem = blobs(60)
+    fixed = torch.arange(60) % 5 == 0
+    task = replace(problem.task, fixed=fixed)
+    rows = torch.tensor([3, 10, 50])
+    part = part_of(task, rows)
+    assert torch.equal(part.y, task.y[rows])
+    assert torch.equal(part.x.take(torch.arange(3)), task.x.take(rows))
+    assert part.fixed is not None
+    assert torch.equal(part.fixed, fixed[rows])
+
+
+def test_few_steps_call_for_smaller_batches() -> None:
+    few = suited_to_half(CrossEntropy(batch=128, epochs=10), 2000)
+    many = suited_to_half(CrossEntropy(batch=128, epochs=10), 50_000)
+    assert (few.batch, many.batch) == (64, 128)
+
+
+@pytest.mark.parametrize("epochs", [3, 5])
+def test_an_interrupted_calibration_goes_on_where_it_stopped(
+    finished: Path, tmp_path: Path, epochs: int
+) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "cut", reporter=Interrupting(after_epochs=epochs, after_steps=1))
+    assert not (tmp_path / "cut" / "summary.json").exists()
+    seen = Count()
+    run(tmp_path / "cut", resume=True, reporter=seen)
+    assert seen.epochs == 6 - epochs  # two of the run, two of each half; none is done twice
+    for name in ("labels.csv", "model.safetensors"):
+        assert (finished / name).read_bytes() == (tmp_path / "cut" / name).read_bytes()
+    links = [json.loads((f / "calibration.json").read_text()) for f in (finished, tmp_path / "cut")]
+    assert links[0] == links[1]
+    assert not (tmp_path / "cut" / "calibration").exists()
+
+
+def test_a_finished_run_is_left_as_it_is(finished: Path) -> None:
+    seen, before = Count(), (finished / "summary.json").stat().st_mtime_ns
+    run(finished, resume=True, reporter=seen)
+    assert seen.epochs == 0
+    assert (finished / "summary.json").stat().st_mtime_ns == before
+
+
+def test_quick_and_off_train_no_halves(tmp_path: Path) -> None:
+    found = {}
+    for how in ("quick", "off"):
+        seen = Count()
+        run(tmp_path / how, how=how, reporter=seen)
+        assert seen.epochs == 2
+        found[how] = json.loads((tmp_path / how / "summary.json").read_text())
+        assert found[how]["calibration"] == how
+    assert found["off"]["ece_calibrated"] == pytest.approx(found["off"]["ece"], abs=1e-6)
+    assert abs(found["quick"]["ece_calibrated"] - found["quick"]["ece"]) > 1e-4
+
+
+def test_tensorboard_hears_of_the_run_alone() -> None:
+    inner = Silent()
+    assert follower(inner) is inner
+    assert follower(None) is None
+    tensorboard = pytest.importorskip("labelproof.training.tensorboard")
+    assert follower(tensorboard.Tensorboard(Path("nowhere"), inner)) is inner
+
+
+class Count(Silent):
+    """Counts epochs."""
+
+    epochs = 0
+
+    def epoch(self, line: Mapping[str, Any]) -> None:
+        self.epochs += 1
+
+
+def run(out: Path, **options: Any) -> None:
+    data = load("digits")
+    method = replace(own_data("ce", data.kind), epochs=2)
+    fit(data, method, name="ce", noise="symmetric:0.3", out=out, **options)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("finished") / "run"
+    run(folder)
+    return folder
