@@ -13,7 +13,8 @@ import time
 import torch
 
 from labelproof import functional as fn
-from labelproof.data.task import Resident, Task
+from labelproof.data.examples import Resident
+from labelproof.data.task import Task
 from labelproof.methods.ce import CrossEntropy
 from labelproof.methods.dpc import DPC
 from labelproof.nets import build_trunk

@@ -26,8 +26,8 @@ import torch
 from PIL import Image, ImageFilter
 from torch import nn
 
+from labelproof.data.examples import Examples
 from labelproof.data.readers import SourceOptions, load
-from labelproof.data.task import Examples
 from labelproof.runs.prepare import prepare
 from labelproof.training.batches import Batches
 

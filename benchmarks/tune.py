@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from labelproof.data.examples import Resident
 from labelproof.data.readers import SourceOptions, load
-from labelproof.data.task import Resident
 from labelproof.pipeline import fit
 from labelproof.recipes.recipe import own_data
 

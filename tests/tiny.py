@@ -13,7 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from labelproof.data.task import Audit, Inputs, Resident, Task
+from labelproof.data.examples import Inputs, Resident
+from labelproof.data.task import Audit, Task
 from labelproof.nets.small import MLP
 from labelproof.training.log import Silent
 from labelproof.training.loop import Result, train

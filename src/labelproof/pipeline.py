@@ -13,7 +13,8 @@ import torch
 from torch import nn
 
 from labelproof import report
-from labelproof.data.task import Examples, Task
+from labelproof.data.examples import Examples
+from labelproof.data.task import Task
 from labelproof.judging import How, calibrate
 from labelproof.judging.tune import choose_lambda_u, decided, undecided
 from labelproof.nets import build_trunk, choose_net, feature_width

@@ -8,7 +8,8 @@ import pytest
 import torch
 from test_learning import assert_answers
 
-from labelproof.data.task import Audit, Resident
+from labelproof.data.examples import Resident
+from labelproof.data.task import Audit
 from labelproof.errors import BadInput, RunFailed
 from labelproof.recipes.sizing import shortened
 from tiny import Problem, blobs, patterns

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from labelproof.data.task import Resident
+from labelproof.data.examples import Resident
 from labelproof.errors import BadInput
 from labelproof.noise import apply_noise, instance, parse_noise, pmd, probe_probabilities
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from PIL import Image
 
-from labelproof.data.task import Resident
+from labelproof.data.examples import Resident
 from labelproof.errors import BadInput
 from labelproof.views import (
     PUBLISHED,

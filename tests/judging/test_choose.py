@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from cases import CASES
-from labelproof.data.task import Resident, Task
+from labelproof.data.examples import Resident
+from labelproof.data.task import Task
 from labelproof.errors import RunFailed
 from labelproof.judging.tune import (
     Trial,

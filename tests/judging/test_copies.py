@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from labelproof import NoisyLabelClassifier
-from labelproof.data.task import Resident
+from labelproof.data.examples import Resident
 from labelproof.judging.crossfit import copies_together, split
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "estimator"))

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from labelproof.cli.fit import in_words
-from labelproof.data.task import Examples
+from labelproof.data.examples import Examples
 from labelproof.errors import BadInput
 from labelproof.judging import tune as choose
 from labelproof.methods.dividemix import DivideMix
@@ -106,7 +106,7 @@ def test_a_number_is_not_questioned(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_without_fit_an_open_weight_is_refused() -> None:
-    with pytest.raises(BadInput, match=r"chosen by labelproof\.fit before training"):
+    with pytest.raises(BadInput, match=r"chosen by labelproof before training"):
         blobs(60).train(AUTO)
 
 

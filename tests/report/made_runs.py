@@ -13,8 +13,8 @@ import numpy as np
 from PIL import Image
 
 from labelproof import report
+from labelproof.data.examples import Examples
 from labelproof.data.readers import SourceOptions, load
-from labelproof.data.task import Examples
 from labelproof.judging.label_table import label_table
 from labelproof.pipeline import fit
 from labelproof.recipes.recipe import chosen_method

@@ -20,7 +20,7 @@ from labelproof.errors import RunFailed
 from labelproof.runs.export import PlainImages, PlainVectors, export_folder, export_onnx
 from labelproof.judging.link import Link
 from labelproof.runs.model import model_of
-from labelproof.data.task import Resident
+from labelproof.data.examples import Resident
 from labelproof.views import ImageViews, VectorViews
 from tiny import blobs, patterns
 

@@ -20,7 +20,7 @@ from labelproof.runs.manifest import write_manifest
 from labelproof.runs.model import Model, model_of
 from labelproof.nets import MLP
 from labelproof.data.readers.arrays import from_arrays
-from labelproof.data.task import Resident
+from labelproof.data.examples import Resident
 from labelproof.views import ImageViews, RandAugment, VectorViews
 from tiny import CPU, Problem, blobs
 

@@ -20,7 +20,7 @@ from labelproof.methods.ce import CrossEntropy
 from labelproof.runs.predictions import write_predictions
 from labelproof.data.readers import load
 from labelproof.data.readers.arrays import from_arrays
-from labelproof.data.task import Resident
+from labelproof.data.examples import Resident
 
 
 def predict(*words: Any) -> str:

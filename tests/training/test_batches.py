@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from labelproof.data.task import Resident
+from labelproof.data.examples import Resident
 from labelproof.training.batches import Batch, Batches, read_ahead
 from tiny import Problem, Slow, blobs, patterns
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from cases import CASES
 from labelproof import metrics
-from labelproof.data.task import Resident
+from labelproof.data.examples import Resident
 from labelproof.errors import RunFailed
 from labelproof.methods.ce import CrossEntropy
 from labelproof.methods.dpc import DPC

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from labelproof import metrics
+from labelproof.data.examples import Subset
 from labelproof.data.readers import SourceOptions, load
 from labelproof.errors import BadInput
 from labelproof.files import write_json
@@ -27,7 +28,6 @@ from labelproof.judging.crossfit import part_of
 from labelproof.pipeline import make_trunk
 from labelproof.recipes.recipe import chosen_method
 from labelproof.runs.prepare import Prepared, prepare
-from labelproof.training.estimate import Some
 from labelproof.training.loop import Result, train
 from labelproof.training.protocol import Method
 from labelproof.training.run import Trunk, pick_device
@@ -99,7 +99,7 @@ def out_of_fold(prepared: Prepared, method: Method, trunk: Trunk, seed: int) -> 
     for seen, unseen in folds.split(task.y.numpy(), task.y.numpy()):
         part = part_of(task, torch.from_numpy(seen))
         result = train(part, method, trunk, seed=seed, device=pick_device("auto"))
-        probs[unseen] = result.predict(Some(task.x, torch.from_numpy(unseen))).cpu()
+        probs[unseen] = result.predict(Subset(task.x, torch.from_numpy(unseen))).cpu()
     return probs
 
 

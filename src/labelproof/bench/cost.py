@@ -13,8 +13,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
+from labelproof.data.examples import Subset
 from labelproof.data.task import Task
-from labelproof.training.estimate import Some
 from labelproof.training.protocol import Method
 from labelproof.training.run import Run, Trunk
 
@@ -44,7 +44,7 @@ class Counting(nn.Module):
 def units(task: Task, method: Method) -> float:
     """Passes an example costs over all epochs; the split is that of a network that knows little."""
     rows = torch.linspace(0, task.size - 1, min(SAMPLE, task.size)).long()
-    few = replace(task, x=Some(task.x, rows), y=task.y[rows], fixed=None)
+    few = replace(task, x=Subset(task.x, rows), y=task.y[rows], fixed=None)
     counted, total = [0.0], 0.0
 
     def add(passes: float) -> None:

@@ -21,9 +21,10 @@ from labelproof.bench.cost import pass_seconds, units
 from labelproof.bench.grid_progress import epochs_of, history
 from labelproof.bench.results import is_done, same_record
 from labelproof.cli.options import source_options
+from labelproof.data.examples import Examples
 from labelproof.data.readers import from_arrays, load
 from labelproof.data.readers.published.webvision import CLASSES, EDGE
-from labelproof.data.task import Examples, Task
+from labelproof.data.task import Task
 from labelproof.errors import BadInput
 from labelproof.judging.tune import settled_for_now, undecided
 from labelproof.pipeline import make_trunk

@@ -11,8 +11,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from labelproof.data.examples import Examples
 from labelproof.data.readers import load
-from labelproof.data.task import Examples
 from labelproof.errors import BadInput
 from labelproof.pipeline import fit
 from labelproof.recipes.recipe import chosen_method

@@ -11,8 +11,9 @@ from rich.console import Console
 
 from labelproof.cli import options as opt
 from labelproof.cli.read_data import read
+from labelproof.data.examples import Examples
 from labelproof.data.readers import find_duplicates
-from labelproof.data.task import Examples, Task
+from labelproof.data.task import Task
 from labelproof.judging import How
 from labelproof.judging.crossfit import FEWEST, part_of, split, suited_to_half
 from labelproof.judging.tune import settled_for_now, trial_seconds, undecided

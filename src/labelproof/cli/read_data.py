@@ -7,8 +7,8 @@ from dataclasses import replace
 from rich.console import Console
 from rich.progress import Progress
 
+from labelproof.data.examples import Examples
 from labelproof.data.readers import SourceOptions, load
-from labelproof.data.task import Examples
 
 
 def read(

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
-from labelproof.data.task import Examples
+from labelproof.data.examples import Examples
 from labelproof.errors import BadInput
 from labelproof.report import write
 from labelproof.report.example_view import files_of

@@ -15,8 +15,8 @@ import numpy as np
 import torch
 
 from labelproof.data.encoders.texts import TextEncoder, TransformerEncoder
+from labelproof.data.examples import Examples
 from labelproof.data.readers.streamed import CachedImages, StreamedImages
-from labelproof.data.task import Examples
 
 CHUNK = 1024
 

@@ -17,11 +17,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from labelproof.data.examples import Examples, Inputs, Subset
 from labelproof.data.readers import find_duplicates
-from labelproof.data.task import Examples, Inputs, Task
+from labelproof.data.task import Task
 from labelproof.judging.link import Scores
 from labelproof.judging.scores import scores
-from labelproof.training.estimate import Some
 from labelproof.training.log import Reporter
 from labelproof.training.loop import Result, train
 from labelproof.training.protocol import Method
@@ -65,7 +65,7 @@ def held_out_scores(
             reporter=follower(reporter),
             name=f"calibration, half {number + 1} of 2",
         )
-        values[other] = scores_of(half, Some(task.x, other), of).double()
+        values[other] = scores_of(half, Subset(task.x, other), of).double()
     return values
 
 
@@ -103,7 +103,7 @@ def copies_together(halves: tuple[Tensor, Tensor], x: Inputs) -> tuple[Tensor, T
 def part_of(task: Task, rows: Tensor) -> Task:
     """The task with some of its examples alone."""
     fixed = None if task.fixed is None else task.fixed[rows]
-    return replace(task, x=Some(task.x, rows), y=task.y[rows], fixed=fixed)
+    return replace(task, x=Subset(task.x, rows), y=task.y[rows], fixed=fixed)
 
 
 def suited_to_half(method: Method, size: int) -> Method:

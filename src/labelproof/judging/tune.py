@@ -20,12 +20,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from labelproof.data.examples import Examples, Kind, Subset
 from labelproof.data.readers import find_duplicates
-from labelproof.data.task import Examples, Kind, Task
+from labelproof.data.task import Task
 from labelproof.errors import RunFailed
 from labelproof.judging.crossfit import follower, part_of
 from labelproof.recipes.sizing import shortened
-from labelproof.training.estimate import Some, estimate
+from labelproof.training.estimate import estimate
 from labelproof.training.log import Reporter
 from labelproof.training.loop import train
 from labelproof.training.protocol import Method
@@ -144,7 +145,7 @@ def choose_lambda_u(
             )
         except RunFailed:
             return None
-        return result.predict(Some(task.x, plan.held)).argmax(1).cpu() == given
+        return result.predict(Subset(task.x, plan.held)).argmax(1).cpu() == given
 
     trials = search(right, CANDIDATES)
     value = usual_or_near_best(trials, USUAL[task.kind])

@@ -10,7 +10,7 @@ from typing import Literal, cast
 
 import numpy as np
 
-from labelproof.data.task import Inputs
+from labelproof.data.examples import Inputs
 from labelproof.errors import BadInput
 from labelproof.noise.classwise import (
     Select,

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from labelproof.data.task import Inputs
+from labelproof.data.examples import Inputs
 from labelproof.errors import BadInput
 from labelproof.noise.record import Floats, Ints, Labels, Noise, checked, record
 from labelproof.views import image_statistics, vector_statistics

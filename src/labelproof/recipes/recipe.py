@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from labelproof.data.examples import Kind
 from labelproof.data.readers.published.humans import SETS
-from labelproof.data.task import Kind
 from labelproof.errors import BadInput
 from labelproof.methods import METHODS
 from labelproof.noise.spec import KINDS

@@ -11,7 +11,7 @@ import math
 from dataclasses import replace
 from typing import Any, TypeVar, get_type_hints
 
-from labelproof.data.task import Kind
+from labelproof.data.examples import Kind
 from labelproof.training.settings import Epochs, Range, settings_of
 
 M = TypeVar("M")

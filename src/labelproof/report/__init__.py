@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from labelproof.data.task import Audit, Examples
+from labelproof.data.examples import Examples
+from labelproof.data.task import Audit
 from labelproof.files import write_text
 from labelproof.report.example_view import shown_from
 from labelproof.report.facts import gather

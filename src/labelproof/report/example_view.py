@@ -17,8 +17,8 @@ import numpy.typing as npt
 import torch
 from PIL import Image
 
+from labelproof.data.examples import Examples
 from labelproof.data.readers.pixels import Unreadable, decode, measure
-from labelproof.data.task import Examples
 from labelproof.report.rows import LabelRows
 
 PIXEL_ART = 64  # pictures up to this edge are kept without loss and shown with sharp pixels

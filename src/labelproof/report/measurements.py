@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from labelproof import metrics
+from labelproof.data.examples import Examples
 from labelproof.data.readers import find_duplicates
-from labelproof.data.task import Audit, Examples
+from labelproof.data.task import Audit
 from labelproof.files import write_json
 from labelproof.report.facts import MEASURED
 from labelproof.training.loop import Result

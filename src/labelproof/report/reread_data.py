@@ -10,8 +10,9 @@ from typing import Any
 
 import torch
 
+from labelproof.data.examples import Examples
 from labelproof.data.readers import Progress, SourceOptions, load
-from labelproof.data.task import Examples, Task
+from labelproof.data.task import Task
 from labelproof.errors import BadInput
 from labelproof.report.rows import LabelRows
 from labelproof.views import VectorViews

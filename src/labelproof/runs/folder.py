@@ -32,7 +32,8 @@ from labelproof.runs.model import trained
 from labelproof.judging.label_table import labels_csv, summarise
 from labelproof.training.settings import settings_of
 from labelproof.data.readers import save_like
-from labelproof.data.task import Audit, Examples, Task, Views
+from labelproof.data.examples import Examples
+from labelproof.data.task import Audit, Task, Views
 
 FORMAT = 1
 ENDS = ("labels.csv", "model.safetensors", "report.html", "summary.json")

@@ -23,7 +23,8 @@ from labelproof.runs.model import Model, Trained, blank_task, revive
 from labelproof.nets import NETS
 from labelproof.runs.folder import read_record
 from labelproof.data.readers import load_like
-from labelproof.data.task import Examples, Task, Views
+from labelproof.data.examples import Examples
+from labelproof.data.task import Task, Views
 from labelproof.views import ImageViews, RandAugment, VectorViews
 
 DAMAGE = (KeyError, ValueError, TypeError, AttributeError, IndexError, RuntimeError, OSError)

@@ -19,7 +19,8 @@ from labelproof.training.run import Run, Trunk, forward_all
 from labelproof.errors import BadInput
 from labelproof.judging.link import Link
 from labelproof.judging.scores import entropy, is_dirichlet, log_evidence, scores, vacuity
-from labelproof.data.task import Inputs, Kind, Resident, Task
+from labelproof.data.examples import Inputs, Kind, Resident
+from labelproof.data.task import Task
 
 Plain = bool | int | float | str
 

@@ -12,7 +12,7 @@ import torch
 from labelproof.errors import BadInput
 from labelproof.files import written_whole
 from labelproof.runs.model import Model, Prediction
-from labelproof.data.task import Examples
+from labelproof.data.examples import Examples
 
 COLUMNS = ("id", "label", "confidence", "uncertainty")
 

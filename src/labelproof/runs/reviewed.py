@@ -19,7 +19,7 @@ from labelproof.files import write_text
 from labelproof.report.reread_data import HELD, digest, read_held
 from labelproof.report.rows import Codes
 from labelproof.review.reviewed_run import Reviewed, open_review
-from labelproof.data.task import Examples
+from labelproof.data.examples import Examples
 
 DROPPED = ("--out", "--reviewed")  # options with a value that the new command has of its own
 

@@ -24,9 +24,10 @@ from sklearn.utils.validation import (
 )
 from torch import nn
 
+from labelproof.data.examples import Examples
 from labelproof.data.readers.arrays import as_inputs
 from labelproof.data.readers.frames import from_features, needs_encoding
-from labelproof.data.task import Audit, Examples
+from labelproof.data.task import Audit
 from labelproof.errors import BadInput
 from labelproof.judging import How, calibrate, calibrated
 from labelproof.judging.label_table import LabelTable

@@ -11,7 +11,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from labelproof.data.task import Inputs, Task
+from labelproof.data.examples import Inputs
+from labelproof.data.task import Task
 
 View = Literal["plain", "weak", "strong"]
 

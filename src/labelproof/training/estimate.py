@@ -7,42 +7,14 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from labelproof.data.task import Inputs, Task
+from labelproof.data.examples import Subset
+from labelproof.data.task import Task
 from labelproof.training.checkpoint import networks
 from labelproof.training.loop import predict
 from labelproof.training.protocol import Method
 from labelproof.training.run import Run, Trunk
 
 SAMPLE = 1024  # training examples the measurement uses
-
-
-@dataclass(frozen=True)
-class Some:
-    """A few of the inputs."""
-
-    x: Inputs
-    rows: torch.Tensor
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of one example."""
-        return self.x.shape
-
-    @property
-    def resident(self) -> bool:
-        """As the inputs it takes from."""
-        return self.x.resident
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def take(self, index: torch.Tensor) -> torch.Tensor:
-        """Rows of the part."""
-        return self.x.take(self.rows[index])
-
-    def digest(self) -> str:
-        """Not of use: a measurement is never saved."""
-        return ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +34,7 @@ class Estimate:
 def estimate(task: Task, method: Method, trunk: Trunk, device: torch.device) -> Estimate:
     """Train each phase for one epoch on a few examples and scale up to the whole set."""
     rows = torch.linspace(0, task.size - 1, min(SAMPLE, task.size)).long()
-    few = replace(task, x=Some(task.x, rows), y=task.y[rows], fixed=None)
+    few = replace(task, x=Subset(task.x, rows), y=task.y[rows], fixed=None)
     scale = task.size / len(rows)
     with torch.random.fork_rng(devices=[]):
         run = Run(few, trunk, device=device, seed=0)

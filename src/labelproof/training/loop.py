@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from labelproof import metrics
-from labelproof.data.task import Audit, Inputs, Task
+from labelproof.data.examples import Inputs
+from labelproof.data.task import Audit, Task
 from labelproof.errors import BadInput
 from labelproof.training import checkpoint
 from labelproof.training.history import append_metrics, rewrite_metrics

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import Tensor, nn
 
-from labelproof.data.task import Inputs, Task
+from labelproof.data.examples import Inputs
+from labelproof.data.task import Task
 from labelproof.errors import BadInput, RunFailed
 from labelproof.nets.heads import MultiHead, feature_width
 from labelproof.training.batches import Batches, View, read_ahead

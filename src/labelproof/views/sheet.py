@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from labelproof.data.task import Inputs, Views
+from labelproof.data.examples import Inputs
+from labelproof.data.task import Views
 from labelproof.errors import BadInput
 from labelproof.views.images import ImageViews
 

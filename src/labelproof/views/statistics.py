@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from labelproof.data.task import Inputs
+from labelproof.data.examples import Inputs
 
 Colour = tuple[float, float, float]
 

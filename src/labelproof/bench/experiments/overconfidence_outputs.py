@@ -14,8 +14,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from labelproof.data.examples import Examples, Inputs
 from labelproof.data.readers import load
-from labelproof.data.task import Examples, Inputs
 from labelproof.errors import BadInput
 from labelproof.judging.link import TINY, Link
 from labelproof.methods.dividemix import DivideMix

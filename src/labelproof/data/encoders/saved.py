@@ -20,7 +20,7 @@ from safetensors.numpy import load_file, save_file
 
 from labelproof.data.encoders.columns import Column, TableEncoder
 from labelproof.data.encoders.texts import TextEncoder, TransformerEncoder
-from labelproof.data.task import Encoder, Examples, Resident
+from labelproof.data.examples import Encoder, Examples, Resident
 from labelproof.errors import BadInput
 
 RECORD = "encoder.json"

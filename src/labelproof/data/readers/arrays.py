@@ -11,9 +11,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from labelproof.data.examples import Examples, Resident
 from labelproof.data.labels import encode_labels
 from labelproof.data.readers.frames import from_features, needs_encoding
-from labelproof.data.task import Examples, Resident
 from labelproof.errors import BadInput
 
 CHUNK = 8192  # rows checked or converted at a time, so that no second copy of the data is needed

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from labelproof.data.encoders.columns import Frame, kind_of
+from labelproof.data.examples import Examples
 from labelproof.data.readers.delimited import FILE_NAMES, LABEL_NAMES, listed, pick
 from labelproof.data.readers.file_names import is_image, printable
 from labelproof.data.readers.reading_options import SourceOptions
-from labelproof.data.task import Examples
 from labelproof.errors import BadInput
 
 TEXT_NAMES = ("text", "sentence", "review", "comment", "message", "content", "document", "title")

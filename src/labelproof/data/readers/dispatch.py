@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from labelproof.data.examples import Examples
 from labelproof.data.readers.file_names import is_image, printable
 from labelproof.data.readers.huggingface import is_saved_dataset, load_saved
 from labelproof.data.readers.image_folder import load_folder, load_picture
@@ -11,7 +12,6 @@ from labelproof.data.readers.npz import load_npz
 from labelproof.data.readers.published.named import NAMES, load_named
 from labelproof.data.readers.reading_options import Progress, SourceOptions
 from labelproof.data.readers.table import load_table
-from labelproof.data.task import Examples
 from labelproof.errors import BadInput
 
 TABLES = (".csv", ".tsv", ".txt", ".parquet", ".pq")

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 from labelproof.data.encoders.columns import TableEncoder, fit_table
+from labelproof.data.examples import Examples, Resident
 from labelproof.data.labels import encode_labels
-from labelproof.data.task import Examples, Resident
 from labelproof.errors import BadInput
 
 

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
+from labelproof.data.examples import Examples
 from labelproof.data.optional_packages import need
 from labelproof.data.readers.arrays import from_arrays
 from labelproof.data.readers.column_roles import Roles, assign
@@ -20,7 +21,6 @@ from labelproof.data.readers.image_folder import labelled_images
 from labelproof.data.readers.pixels import Unreadable
 from labelproof.data.readers.reading_options import Progress, SourceOptions
 from labelproof.data.readers.table import from_frame
-from labelproof.data.task import Examples
 from labelproof.errors import BadInput
 
 TEST_PARTS = ("test", "validation", "val")

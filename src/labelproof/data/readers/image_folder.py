@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from labelproof.data.examples import Examples
 from labelproof.data.labels import encode_labels, rare_classes
 from labelproof.data.readers.delimited import (
     FILE_NAMES,
@@ -21,7 +22,6 @@ from labelproof.data.readers.file_names import is_image, printable, subfolders, 
 from labelproof.data.readers.picture_bytes import Blobs, FileBlobs
 from labelproof.data.readers.pictures import Pictures, prepare
 from labelproof.data.readers.reading_options import Progress, SourceOptions
-from labelproof.data.task import Examples
 from labelproof.errors import BadInput
 
 TEST_PARTS = ("test", "val", "valid", "validation")

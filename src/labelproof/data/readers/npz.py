@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from labelproof.data.examples import Examples
 from labelproof.data.readers.arrays import from_arrays
 from labelproof.data.readers.reading_options import SourceOptions
-from labelproof.data.task import Examples
 from labelproof.errors import BadInput
 
 Arrays = Mapping[str, npt.NDArray[Any]]

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import torch
 from PIL import Image
 
+from labelproof.data.examples import Examples, Inputs, Resident
 from labelproof.data.readers import pixel_cache as cache
 from labelproof.data.readers.picture_bytes import Blobs
 from labelproof.data.readers.pixels import Size, Unreadable, check, choose_size, decode, measure
@@ -28,7 +29,6 @@ from labelproof.data.readers.streamed import (
     in_chunks,
     read,
 )
-from labelproof.data.task import Examples, Inputs, Resident
 from labelproof.errors import BadInput
 
 

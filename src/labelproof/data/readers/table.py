@@ -24,6 +24,7 @@ from labelproof.data.encoders.texts import (
     fit_texts,
     use_transformer,
 )
+from labelproof.data.examples import Examples, Resident
 from labelproof.data.labels import encode_labels
 from labelproof.data.readers.column_roles import Roles, assign, read_ids, recognise
 from labelproof.data.readers.file_names import printable
@@ -31,7 +32,6 @@ from labelproof.data.readers.image_folder import check_files, labelled_images
 from labelproof.data.readers.picture_bytes import FileBlobs
 from labelproof.data.readers.reading_options import Progress, SourceOptions
 from labelproof.data.readers.table_files import PARQUET, read_csv, read_header, read_parquet
-from labelproof.data.task import Examples, Resident
 from labelproof.errors import BadInput
 
 MOST_SHOWN = 12  # columns in the caption of a row

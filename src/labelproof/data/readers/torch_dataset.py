@@ -10,10 +10,10 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from labelproof.data.examples import Examples, Inputs, Resident
 from labelproof.data.labels import encode_labels
 from labelproof.data.readers.arrays import as_inputs
 from labelproof.data.readers.pixels import choose_size, fit
-from labelproof.data.task import Examples, Inputs, Resident
 from labelproof.errors import BadInput
 
 Shape = tuple[int, ...]

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from labelproof.data.examples import Examples
 from labelproof.data.readers.arrays import from_arrays
 from labelproof.data.readers.published.locate import Published, data_dir, locate
 from labelproof.data.readers.published.unpickle import plain_file, read_bytes
 from labelproof.data.readers.reading_options import SourceOptions
-from labelproof.data.task import Examples
 from labelproof.errors import BadInput
 
 HOME = "https://www.cs.toronto.edu/~kriz/cifar.html"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from labelproof.data.examples import Examples
 from labelproof.data.readers.arrays import from_arrays
-from labelproof.data.task import Examples
 
 TEST_SHARE = 0.2
 SEED = 0  # the split is part of the data set's definition here and never changes

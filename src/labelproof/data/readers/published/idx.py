@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from labelproof.data.examples import Examples
 from labelproof.data.readers.arrays import from_arrays
 from labelproof.data.readers.published.locate import Published, data_dir, locate
 from labelproof.data.readers.reading_options import SourceOptions
-from labelproof.data.task import Examples
 from labelproof.errors import BadInput
 
 FILES = (

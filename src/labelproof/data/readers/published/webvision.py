@@ -11,12 +11,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from labelproof.data.examples import Examples
 from labelproof.data.readers.file_names import is_image, printable, walk
 from labelproof.data.readers.image_folder import check_files, labelled_images
 from labelproof.data.readers.picture_bytes import FileBlobs
 from labelproof.data.readers.published.locate import Published, data_dir, find, locate
 from labelproof.data.readers.reading_options import Progress, SourceOptions
-from labelproof.data.task import Examples
 from labelproof.errors import BadInput
 
 CLASSES = 50

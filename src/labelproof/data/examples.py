@@ -1,0 +1,125 @@
+"""What a reader returns: inputs by index, and everything else that is known of the examples."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+Kind = Literal["images", "vectors"]
+
+
+class Inputs(Protocol):
+    """Raw inputs by index: uint8 (B, H, W, 3) for images, float32 (B, D) for vectors."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one example."""
+
+    @property
+    def resident(self) -> bool:
+        """Whether `take` is a mere memory look-up, so that nothing need be read ahead."""
+
+    def __len__(self) -> int: ...
+
+    def take(self, index: Tensor) -> Tensor:
+        """Rows `index` (a CPU int64 tensor), in that order, as one CPU tensor."""
+
+    def digest(self) -> str:
+        """A hash that changes when the inputs do."""
+
+
+@dataclass(frozen=True)
+class Resident:
+    """Inputs held in memory as one tensor."""
+
+    data: Tensor
+    resident: bool = True
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one example."""
+        return tuple(self.data.shape[1:])
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def take(self, index: Tensor) -> Tensor:
+        """Rows `index`, in that order; vectors become float32 only here, to save memory."""
+        rows = self.data[index]
+        return rows if rows.dtype == torch.uint8 else rows.float()
+
+    def digest(self) -> str:
+        """Hash of shape, type and bytes."""
+        digest = hashlib.sha256(f"{self.data.dtype}{tuple(self.data.shape)}".encode())
+        digest.update(self.data.contiguous().numpy().reshape(-1).data)  # no copy of gigabytes
+        return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class Subset:
+    """A few of the inputs."""
+
+    x: Inputs
+    rows: Tensor
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one example."""
+        return self.x.shape
+
+    @property
+    def resident(self) -> bool:
+        """As the inputs it takes from."""
+        return self.x.resident
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def take(self, index: Tensor) -> Tensor:
+        """Rows of the part."""
+        return self.x.take(self.rows[index])
+
+    def digest(self) -> str:
+        """Hash of the whole and of the rows taken."""
+        rows = self.rows.numpy().tobytes()
+        return hashlib.sha256(self.x.digest().encode() + rows).hexdigest()
+
+
+class Encoder(Protocol):
+    """Turns rows or texts into vectors, fitted on the training data; saved beside the model."""
+
+    def describe(self) -> dict[str, Any]:
+        """What was done, in words and numbers, for run.json."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Examples:
+    """What a source read, before any check of the labels."""
+
+    x: Inputs
+    labels: npt.NDArray[Any] | None  # (N,) as given: integers or strings; None when there are none
+    truth: npt.NDArray[Any] | None = None  # (N,) true labels, for the audit alone
+    ids: Sequence[str] | None = None  # a name per example (file, row id); the index where None
+    classes: tuple[str, ...] | None = None  # names of classes 0..C-1 where the source knows them
+    captions: Sequence[str] | None = None  # what to show a person, where x is no picture
+    encoder: Encoder | None = None  # how rows became vectors; test data is read with it
+    normalise: tuple[Sequence[float], Sequence[float]] | None = (
+        None  # published mean and std, if any
+    )
+    mirrored: bool = True  # whether an image seen in a mirror keeps its label; digits do not
+    about: Mapping[str, Any] = field(default_factory=dict)  # for run.json: path, what was done
+    test: Examples | None = None  # a test part that came with the data
+
+    @property
+    def kind(self) -> Kind:
+        """Images are (H, W, 3), vectors (D,)."""
+        return "images" if len(self.x.shape) == 3 else "vectors"
+
+    def __len__(self) -> int:
+        return len(self.x)
