@@ -16,7 +16,7 @@ from labelproof.nets import (
     resnet50,
 )
 from labelproof.nets.inception_resnet_v2 import BLOCK_8, Residual
-from labelproof.nets.resnet import BasicBlock, Bottleneck, PreActBlock
+from labelproof.nets.resnet import BasicBlock, Bottleneck, HePreActBlock, PreActBlock
 
 
 def on_meta(make, classes, head=heads.linear):
@@ -82,12 +82,13 @@ def test_preact_block_takes_its_shortcut_after_the_first_activation(stride):
     torch.testing.assert_close(block(x), branch + shortcut)
 
 
-def test_preact_block_of_equal_widths_keeps_its_input_untouched():
-    block = PreActBlock(4, 4, 1)
-    nn.init.zeros_(block.conv2.weight)
+def test_an_identity_shortcut_passes_the_first_activation_on_and_he_passes_the_input():
     x = torch.randn(2, 4, 8, 8)
-    assert block.shortcut is None
-    assert torch.equal(block(x), x)
+    for make, kept in ((PreActBlock, x.clamp(min=0)), (HePreActBlock, x)):
+        block = make(4, 4, 1).eval()
+        nn.init.zeros_(block.conv2.weight)
+        assert block.shortcut is None
+        torch.testing.assert_close(block(x), kept, rtol=0, atol=1e-4)
 
 
 @pytest.mark.parametrize("make", [BasicBlock, Bottleneck])

@@ -108,8 +108,9 @@ MethodName = Annotated[
 Net = Annotated[
     str,
     typer.Option(
-        help="auto (by the data's size, or the recipe's), preact18, preact18_narrow, resnet34, "
-        "resnet50, inception_resnet_v2, cnn, mlp.",
+        help="auto (by the data's size, or the recipe's), preact18, preact18_he, preact18_narrow, "
+        "preact32, resnet14, resnet32, resnet44, resnet56, resnet34, resnet50, "
+        "inception_resnet_v2, compact, cnn9, cnn6, lenet, cnn, mlp.",
         rich_help_panel=TRAINING,
     ),
 ]

@@ -11,12 +11,23 @@ from labelproof.errors import BadInput
 from labelproof.nets import heads
 from labelproof.nets.heads import MultiHead, feature_width
 from labelproof.nets.inception_resnet_v2 import SMALLEST, InceptionResNetV2
-from labelproof.nets.resnet import ResNet, Stem, preact_resnet18, resnet34, resnet50
+from labelproof.nets.plain import Compact, LeNet, NineLayers, SixLayers
+from labelproof.nets.resnet import (
+    HePreActBlock,
+    PreActBlock,
+    ResNet,
+    Stem,
+    preact_resnet18,
+    resnet34,
+    resnet50,
+    small_resnet,
+)
 from labelproof.nets.small import MLP, SmallCNN
 
 __all__ = [
     "MLP",
     "NETS",
+    "Compact",
     "InceptionResNetV2",
     "MultiHead",
     "ResNet",
@@ -28,6 +39,7 @@ __all__ = [
     "preact_resnet18",
     "resnet34",
     "resnet50",
+    "small_resnet",
 ]
 
 Shape = tuple[int, ...]  # of one network input: (channels, H, W) or (D,)
@@ -41,21 +53,38 @@ def _resnet50(shape: Shape) -> nn.Module:
     return resnet50(channels=shape[0], stem=stem)
 
 
-def _inception_resnet_v2(shape: Shape) -> nn.Module:
-    if min(shape[1:]) < SMALLEST:
-        raise BadInput(
-            f"The net 'inception_resnet_v2' needs images of at least {SMALLEST} pixels a side, "
-            f"but these are {shape[1]}x{shape[2]}; choose another net, such as 'preact18'."
-        )
-    return InceptionResNetV2(channels=shape[0])
+def _from(pixels: int, name: str, make: Callable[[Shape], nn.Module]) -> Callable[..., nn.Module]:
+    """`make` for images of so many pixels a side at least."""
+
+    def checked(shape: Shape) -> nn.Module:
+        if min(shape[1:]) < pixels:
+            raise BadInput(
+                f"The net '{name}' needs images of at least {pixels} pixels a side, but these are "
+                f"{shape[1]}x{shape[2]}; choose another net, such as 'preact18'."
+            )
+        return make(shape)
+
+    return checked
 
 
 NETS: dict[str, Callable[[Shape], nn.Module]] = {
     "preact18": lambda shape: preact_resnet18(channels=shape[0]),
+    "preact18_he": lambda shape: preact_resnet18(channels=shape[0], block=HePreActBlock),
     "preact18_narrow": lambda shape: preact_resnet18(channels=shape[0], width=16),
+    "preact32": lambda shape: small_resnet(32, channels=shape[0], block=PreActBlock),
+    "resnet14": lambda shape: small_resnet(14, channels=shape[0]),
+    "resnet32": lambda shape: small_resnet(32, channels=shape[0]),
+    "resnet44": lambda shape: small_resnet(44, channels=shape[0]),
+    "resnet56": lambda shape: small_resnet(56, channels=shape[0]),
     "resnet34": lambda shape: resnet34(channels=shape[0]),
     "resnet50": _resnet50,
-    "inception_resnet_v2": _inception_resnet_v2,
+    "inception_resnet_v2": _from(
+        SMALLEST, "inception_resnet_v2", lambda shape: InceptionResNetV2(channels=shape[0])
+    ),
+    "compact": lambda shape: Compact(channels=shape[0]),
+    "cnn9": _from(28, "cnn9", lambda shape: NineLayers(channels=shape[0])),
+    "cnn6": _from(8, "cnn6", SixLayers),
+    "lenet": _from(16, "lenet", LeNet),
     "cnn": lambda shape: SmallCNN(channels=shape[0], width=16 if max(shape[1:]) <= TINY else 32),
     "mlp": lambda shape: MLP(shape[0]),
 }

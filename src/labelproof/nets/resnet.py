@@ -1,10 +1,12 @@
-"""Residual trunks: PreAct ResNet-18, ResNet-34 and ResNet-50.
+"""Residual trunks: PreAct ResNet-18, ResNet-34 and ResNet-50, and the small ones for CIFAR.
 
-PreAct ResNet-18 (He et al., ECCV 2016) is the network of the CIFAR tables, in the form used since
-DivideMix: a stem of convolution, BN and ReLU, shortcuts by a bare 1x1 convolution of the
-pre-activated input, and neither BN nor ReLU after the last block. ResNet-34 and ResNet-50 are the
-post-activation networks of He et al., CVPR 2016. All end in a mean over positions, so any image
-size will do.
+PreAct ResNet-18 (He et al., ECCV 2016) is the network of the CIFAR tables, in the form that the
+released code of mixup, DivideMix, DPC, ELR+, SOP, PES and UniCon has: a stem of convolution, BN and
+ReLU; every shortcut starts from relu(bn1(x)), also where it is the identity; neither BN nor ReLU
+after the last block. He et al. start an identity shortcut from x itself; that form is kept apart.
+ResNet-34 and ResNet-50 are the post-activation networks of He et al., CVPR 2016. Their small
+networks have three stages at widths 16, 32 and 64, and shortcuts without weights. All end in a mean
+over positions, so any image size will do.
 
 Shapes: B batch, F features, H and W the image's sides.
 """
@@ -35,7 +37,11 @@ class Block(Protocol):
 
 
 class PreActBlock(nn.Module):
-    """BN, ReLU and 3x3 convolution, twice; the shortcut is the input or a bare 1x1 convolution."""
+    """BN, ReLU and 3x3 convolution, twice; the shortcut starts after the first ReLU.
+
+    Where width and stride stay, the shortcut is relu(bn1(x)) itself, else a bare 1x1 convolution
+    of it.
+    """
 
     expansion = 1
 
@@ -51,9 +57,35 @@ class PreActBlock(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """(B, inputs, H, W) to (B, width, H / stride, W / stride)."""
         active = F.relu(self.bn1(x))
-        kept = x if self.shortcut is None else self.shortcut(active)
+        kept = self.identity(x, active) if self.shortcut is None else self.shortcut(active)
         out: Tensor = self.conv2(F.relu(self.bn2(self.conv1(active))))
         return out + kept
+
+    def identity(self, x: Tensor, active: Tensor) -> Tensor:
+        """What a shortcut without weights passes on."""
+        return active
+
+
+class HePreActBlock(PreActBlock):
+    """The same block with the identity of He et al., which passes the raw input on."""
+
+    def identity(self, x: Tensor, active: Tensor) -> Tensor:
+        """The block's input."""
+        return x
+
+
+class PaddedShortcut(nn.Module):
+    """Every `stride`-th pixel, with channels of zeros on both sides: He et al.'s option A."""
+
+    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
+        super().__init__()
+        before = (outputs - inputs) // 2
+        self.channels = (before, outputs - inputs - before)
+        self.stride = stride
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, inputs, H, W) to (B, outputs, H / stride, W / stride)."""
+        return F.pad(x[:, :, :: self.stride, :: self.stride], (0, 0, 0, 0, *self.channels))
 
 
 class PostActBlock(nn.Module):
@@ -63,11 +95,11 @@ class PostActBlock(nn.Module):
         super().__init__()
         self.branch = branch
         changes = stride != 1 or inputs != outputs
-        self.shortcut = (
-            nn.Sequential(conv(inputs, outputs, 1, stride), nn.BatchNorm2d(outputs))
-            if changes
-            else nn.Identity()
-        )
+        self.shortcut = self.projection(inputs, outputs, stride) if changes else nn.Identity()
+
+    def projection(self, inputs: int, outputs: int, stride: int) -> nn.Module:
+        """The shortcut where width or size change: a 1x1 convolution and BN."""
+        return nn.Sequential(conv(inputs, outputs, 1, stride), nn.BatchNorm2d(outputs))
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, inputs, H, W) to (B, outputs, H / stride, W / stride)."""
@@ -90,6 +122,14 @@ class BasicBlock(PostActBlock):
         super().__init__(branch, inputs, width, stride)
 
 
+class PaddedBlock(BasicBlock):
+    """Two 3x3 convolutions, and shortcuts without weights."""
+
+    def projection(self, inputs: int, outputs: int, stride: int) -> nn.Module:
+        """Fewer pixels and channels of zeros."""
+        return PaddedShortcut(inputs, outputs, stride)
+
+
 class Bottleneck(PostActBlock):
     """1x1, 3x3 and 1x1 convolutions; the 3x3 one takes the stride."""
 
@@ -110,7 +150,7 @@ class Bottleneck(PostActBlock):
 
 
 class ResNet(nn.Module):
-    """A stem, four stages of blocks at widths w, 2w, 4w and 8w, and the mean over positions.
+    """A stem, stages of blocks at widths w, 2w, 4w, ..., and the mean over positions.
 
     Attributes:
         features: F, the width of what `forward` returns.
@@ -149,9 +189,17 @@ def _stem(kind: Stem, channels: int, width: int) -> nn.Sequential:
     )
 
 
-def preact_resnet18(*, width: int = 64, channels: int = 3) -> ResNet:
-    """PreAct ResNet-18 for small images; F = 8 * width."""
-    return ResNet(PreActBlock, (2, 2, 2, 2), width=width, channels=channels, stem="cifar")
+def preact_resnet18(*, width: int = 64, channels: int = 3, block: Block = PreActBlock) -> ResNet:
+    """PreAct ResNet-18 for small images; F = 8 * width. `HePreActBlock` gives He et al.'s form."""
+    return ResNet(block, (2, 2, 2, 2), width=width, channels=channels, stem="cifar")
+
+
+def small_resnet(depth: int, *, channels: int = 3, block: Block = PaddedBlock) -> ResNet:
+    """He et al.'s networks for CIFAR: ResNet-14, 32, 44 or 56 by depth; F = 64.
+
+    `PreActBlock` gives their pre-activated form.
+    """
+    return ResNet(block, ((depth - 2) // 6,) * 3, width=16, channels=channels, stem="cifar")
 
 
 def resnet34(*, width: int = 64, channels: int = 3, stem: Stem = "cifar") -> ResNet:

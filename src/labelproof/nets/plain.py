@@ -1,0 +1,129 @@
+"""Trunks without shortcuts: a compact modern one, and those of Co-teaching and Co-teaching+.
+
+Shapes: B batch, F features, H and W the image's sides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor, nn
+
+Shape = tuple[int, ...]  # of one network input: (channels, H, W)
+
+
+class Compact(nn.Module):
+    """Half a million weights that train 450 images a second on one core.
+
+    A 2x2 convolution, then three blocks of two 3x3 convolutions, each block behind its own
+    max-pooling; batch norm and GELU after every convolution; the mean over positions. The form
+    follows fast CIFAR networks (K. Jordan, 94% on CIFAR-10 in 3.29 seconds, 2024).
+
+    Attributes:
+        features: F, the width of the last block.
+    """
+
+    def __init__(self, *, channels: int = 3, widths: Sequence[int] = (32, 128, 128)) -> None:
+        super().__init__()
+        stem = 24
+        layers: list[nn.Module] = [nn.Conv2d(channels, stem, 2), nn.GELU()]
+        inputs = stem
+        for width in widths:
+            layers += _normed(inputs, width)[:1]
+            layers += [nn.MaxPool2d(2, ceil_mode=True), nn.BatchNorm2d(width), nn.GELU()]
+            layers += _normed(width, width)
+            inputs = width
+        self.layers = nn.Sequential(*layers)
+        self.features = inputs
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, channels, H, W) to (B, F)."""
+        maps: Tensor = self.layers(x)
+        return maps.mean((2, 3))
+
+
+class NineLayers(nn.Module):
+    """Co-teaching's network: three 3x3 convolutions at 128, three at 256, then 512, 256 and 128.
+
+    The last three are not padded, so images need 28 pixels. Max-pooling and dropout of whole
+    channels follow the third and the sixth. The released code drops channels when it predicts,
+    too; here a network in eval mode drops none.
+
+    Attributes:
+        features: F = 128.
+    """
+
+    def __init__(self, *, channels: int = 3, dropout: float = 0.25) -> None:
+        super().__init__()
+        self.features = 128
+        layers: list[nn.Module] = []
+        inputs = channels
+        for number, width in enumerate((128, 128, 128, 256, 256, 256, 512, 256, 128)):
+            padding = 1 if number < 6 else 0
+            layers += [nn.Conv2d(inputs, width, 3, padding=padding), nn.BatchNorm2d(width)]
+            layers += [nn.LeakyReLU(0.01)]
+            if number in (2, 5):
+                layers += [nn.MaxPool2d(2), nn.Dropout2d(dropout)]
+            inputs = width
+        self.layers = nn.Sequential(*layers)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, channels, H, W) to (B, 128)."""
+        maps: Tensor = self.layers(x)
+        return maps.mean((2, 3))
+
+
+class SixLayers(nn.Module):
+    """Co-teaching+'s network for CIFAR-100: 3x3 convolutions at 64, 64, 128, 128, 196 and 16.
+
+    Max-pooling follows every second one; the last maps are the features as they are.
+
+    Attributes:
+        features: F = 16 (H // 8) (W // 8), 256 for CIFAR.
+    """
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        layers: list[nn.Module] = []
+        inputs = shape[0]
+        for number, width in enumerate((64, 64, 128, 128, 196, 16)):
+            layers += [nn.Conv2d(inputs, width, 3, padding=1), nn.BatchNorm2d(width), nn.ReLU()]
+            layers += [nn.MaxPool2d(2)] if number % 2 else []
+            inputs = width
+        self.layers = nn.Sequential(*layers, nn.Flatten())
+        self.features = 16 * (shape[1] // 8) * (shape[2] // 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, channels, H, W) to (B, F)."""
+        out: Tensor = self.layers(x)
+        return out
+
+
+class LeNet(nn.Module):
+    """Co-teaching+'s network for CIFAR-10: two 5x5 convolutions, then 120 and 84 units.
+
+    Attributes:
+        features: F = 84.
+    """
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.features = 84
+        rest = [((side - 4) // 2 - 4) // 2 for side in shape[1:]]
+        self.layers = nn.Sequential(
+            *(nn.Conv2d(shape[0], 6, 5), nn.ReLU(), nn.MaxPool2d(2)),
+            *(nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2)),
+            *(nn.Flatten(), nn.Linear(16 * rest[0] * rest[1], 120), nn.ReLU()),
+            *(nn.Linear(120, self.features), nn.ReLU()),
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, channels, H, W) to (B, 84)."""
+        out: Tensor = self.layers(x)
+        return out
+
+
+def _normed(inputs: int, outputs: int) -> list[nn.Module]:
+    """A 3x3 convolution without bias, batch norm and GELU."""
+    convolution = nn.Conv2d(inputs, outputs, 3, padding=1, bias=False)
+    return [convolution, nn.BatchNorm2d(outputs), nn.GELU()]
