@@ -1,0 +1,1 @@
+"""Run folders: what a run is (spec), what it leaves, and how it is read back."""
