@@ -1,28 +1,47 @@
-"""Writing files so that they appear whole or not at all."""
+"""Writing files so that they appear whole or not at all, and reading those of others with care."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from labelproof.errors import BadInput
+
+_NOT_BLOCKING = os.O_NONBLOCK if os.name == "posix" else 0
 PARTIAL = ".partial"  # ends the name of a file that is being written
 
 
 @contextmanager
-def written_whole(path: Path) -> Iterator[Path]:
+def written_whole(path: Path, aside: Path | None = None) -> Iterator[Path]:
     """A path to write to; it becomes `path` when the block ends well and vanishes otherwise."""
-    aside = path.with_name(f".{path.name}{PARTIAL}")
+    aside = aside or path.with_name(f".{path.name}{PARTIAL}")
     try:
         yield aside
         with aside.open("rb") as file:
             os.fsync(file.fileno())
         os.replace(aside, path)
+        sync_folder(path.parent)
     finally:
-        aside.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # what went wrong before is the thing to say
+            aside.unlink(missing_ok=True)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make sure that new names in a folder survive a power cut, where the system can do that."""
+    if os.name != "posix":
+        return
+    with contextlib.suppress(OSError):  # some network and FUSE folders refuse
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -47,3 +66,30 @@ def finite(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [finite(item) for item in value]
     return value
+
+
+def read_regular(path: Path, largest: int) -> bytes:
+    """All bytes of an ordinary file of at most `largest` bytes.
+
+    A pipe would wait for ever and a device never end, so neither is opened for reading.
+
+    Raises:
+        BadInput: If it is no ordinary file, too large, or cannot be read.
+    """
+    try:
+        with open(path, "rb", opener=_without_waiting) as file:
+            found = os.fstat(file.fileno())  # once it is open, so that nobody swaps it meanwhile
+            if not stat.S_ISREG(found.st_mode):
+                raise BadInput(f"expected an ordinary file, but {path} is none; check the path")
+            if found.st_size > largest:
+                raise BadInput(f"expected at most {largest:,} bytes, but {path} has more")
+            return file.read()
+    except (OSError, ValueError) as error:
+        if isinstance(error, BadInput):
+            raise
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise BadInput(f"expected to read {path}, but {reason or error}; check the file") from None
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | _NOT_BLOCKING)

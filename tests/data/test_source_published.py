@@ -17,7 +17,7 @@ from source_files import only_bad_input, picture
 from labelproof.data.readers import SourceOptions, load
 from labelproof.data.readers.published.cifar import CIFAR10, read_binary, read_python
 from labelproof.data.readers.published.idx import read_idx
-from labelproof.data.readers.published.unpickle import plain
+from labelproof.data.readers.published.label_arrays import plain
 from labelproof.errors import BadInput
 
 NAMES10 = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]

@@ -92,6 +92,23 @@ def test_damaged_checkpoints_are_refused_and_never_escape_as_another_error(path,
             checkpoint.load(path)
 
 
+def test_one_flipped_bit_is_refused_wherever_it_is_or_changes_nothing(path):
+    checkpoint.save(path, CONTENT)
+    whole, expected = path.read_bytes(), checkpoint.digest(checkpoint.load(path))
+    for place in random.Random(0).sample(range(len(whole)), 300):
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 << (place % 8)
+        path.write_bytes(damaged)
+        with suppress(BadInput):
+            assert checkpoint.digest(checkpoint.load(path)) == expected
+
+
+def test_a_checksum_that_does_not_fit_is_refused(path):
+    content = {"format": checkpoint.FORMAT, "digest": checkpoint.digest({"state": 1}), "state": 2}
+    torch.save(content, path)
+    assert "checksum differs" in refused(path)
+
+
 class Malicious:
     """Makes a file when it is unpickled."""
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import os
+import hashlib
+import io
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -11,37 +12,85 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from labelproof.data.plain_files import read_saved
 from labelproof.errors import BadInput
+from labelproof.files import PARTIAL, read_regular, written_whole
 from labelproof.training.learner import Learner
 
-FORMAT = 1
+FORMAT = 2  # 2: carries a digest of its content
+LARGEST = 2**36  # bytes
 
 
 def save(path: Path, content: Mapping[str, Any]) -> None:
     """Write a checkpoint aside, then rename it into place."""
-    aside = path.with_suffix(".partial")
-    with aside.open("wb") as file:
-        torch.save({"format": FORMAT, **content}, file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(aside, path)
+    plain = {key: _unshared(value) for key, value in content.items()}
+    whole = io.BytesIO()  # in memory first: of a full disk, PyTorch's own writer says nothing
+    torch.save({"format": FORMAT, "digest": digest(plain), **plain}, whole)
+    with written_whole(path, path.with_suffix(PARTIAL)) as aside:
+        aside.write_bytes(whole.getbuffer())
 
 
 def load(path: Path) -> dict[str, Any]:
-    """Read a checkpoint; only tensors and plain values can be in it."""
+    """Read a checkpoint: tensors and plain values, exactly as they were saved.
+
+    Raises:
+        BadInput: If it is no checkpoint, or one bit of it has changed.
+    """
     try:
-        content = torch.load(path, weights_only=True, map_location="cpu")
-    except Exception as error:  # a damaged file can make the reader stumble in any way
+        content = read_saved(read_regular(path, LARGEST))
+    except ValueError as error:  # of which Refused and BadInput are kinds
+        reason = str(error).split(";")[0]
         raise BadInput(
-            f"{path} is not a checkpoint that can be read ({type(error).__name__}); "
+            f"{path} is not a checkpoint that can be read ({reason}); "
             "start the run anew in another folder."
-        ) from error
+        ) from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         found = content.get("format") if isinstance(content, dict) else "none"
         raise BadInput(
             f"{path} has checkpoint format {found}, not {FORMAT} as expected; start the run anew."
         )
+    saved = {key: value for key, value in content.items() if key not in ("format", "digest")}
+    if content.get("digest") != digest(saved):
+        raise BadInput(
+            f"{path} has been damaged since it was written (its checksum differs); "
+            "start the run anew in another folder."
+        )
     return content
+
+
+def digest(value: Any) -> str:
+    """SHA-256 of nested values: their structure, and every bit of every tensor."""
+    found = hashlib.sha256()
+
+    def take(part: Any) -> None:
+        if isinstance(part, Tensor):
+            found.update(f"tensor {part.dtype} {tuple(part.shape)} ".encode())
+            found.update(
+                part.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
+            )
+        elif isinstance(part, Mapping):
+            found.update(f"dict {len(part)} ".encode())
+            for key, item in part.items():
+                take(key)
+                take(item)
+        elif isinstance(part, (tuple, list)):
+            found.update(f"list {len(part)} ".encode())
+            for item in part:
+                take(item)
+        else:
+            found.update(f"{type(part).__name__} {part!r} ".encode())
+
+    take(value)
+    return found.hexdigest()
+
+
+def _unshared(value: Any) -> Any:
+    """The value with dicts and lists of its own: a reader takes none that stand in two places."""
+    if isinstance(value, Mapping):
+        return {key: _unshared(item) for key, item in value.items()}
+    if isinstance(value, tuple):
+        return tuple(_unshared(item) for item in value)
+    return [_unshared(item) for item in value] if isinstance(value, list) else value
 
 
 def pack(value: Any) -> Any:

@@ -1,0 +1,222 @@
+"""Pickles and archives as plain data: what is understood, and that nothing else ever is."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import pickle
+import random
+import struct
+import zipfile
+from collections import OrderedDict
+
+import numpy as np
+import pytest
+import torch
+
+from labelproof.data.plain_files import Refused, read_plain, read_saved
+
+ARRAYS = [
+    np.arange(6, dtype=np.uint8).reshape(2, 3),
+    np.arange(6, dtype=">i4").reshape(3, 2),
+    np.asfortranarray(np.arange(6.0).reshape(2, 3)),
+    np.array([True, False]),
+    np.zeros((0, 3), np.float16),
+    np.array(7),
+]
+PLAIN = {"a": [1, -1, 2**40, 2.5, None, True, False, "ä\n", b"\x00\xff", ()], b"b": (1, (2, 3))}
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_plain_values_and_arrays_come_back(protocol):
+    assert read_plain(pickle.dumps(PLAIN, protocol)) == PLAIN
+    for array in ARRAYS:
+        found = read_plain(pickle.dumps({"x": array, "again": array}, protocol))
+        for name in ("x", "again"):
+            assert found[name].dtype == array.dtype
+            assert np.array_equal(found[name], array)
+    assert read_plain(pickle.dumps([np.int64(3), np.float32(0.5)], protocol)) == [3, 0.5]
+
+
+class Calls:
+    """Pickles as a call of anything."""
+
+    def __init__(self, function, *arguments, state=None):
+        self.parts = (function, arguments) if state is None else (function, arguments, state)
+
+    def __reduce__(self):
+        return self.parts
+
+
+REBUILD = np.zeros(1).__reduce__()[0]
+SCALAR = np.float64(0).__reduce__()[0]
+OBJECTS = np.dtype([("a", "O")])
+HOSTILE = {
+    "object array over chosen bytes": Calls(np.ndarray, (1,), "O", b"A" * 8),
+    "array class called": Calls(np.ndarray, (1,), "u1", b"A"),
+    "dtype of objects": Calls(np.dtype, "O", False, True),
+    "object scalar": Calls(SCALAR, np.dtype("O"), b"A" * 8),
+    "record scalar": Calls(SCALAR, OBJECTS, b"A" * 8),
+    "flags cleared": Calls(np.dtype, "V8", False, True,
+                           state=(3, "|", None, ("a",), {"a": (np.dtype("O"), 0)}, 8, 1, 0)),
+    "subarray": Calls(np.dtype, "V8", False, True,
+                      state=(3, "|", (np.dtype("O"), (1,)), None, None, 8, 1, 0)),
+    "rebuild with bytes": Calls(REBUILD, np.ndarray, (0,), b"b",
+                                state=(1, (1,), np.dtype("O"), False, b"A" * 8)),
+    "rebuild of records": Calls(REBUILD, np.ndarray, (0,), b"b",
+                                state=(1, (1,), OBJECTS, False, b"A" * 8)),
+    "rebuild larger than its bytes": Calls(REBUILD, np.ndarray, (0,), b"b",
+                                           state=(1, (2**40,), np.dtype("u1"), False, b"A")),
+    "negative shape": Calls(REBUILD, np.ndarray, (0,), b"b",
+                            state=(1, (-1,), np.dtype("u1"), False, b"A")),
+    "rebuild of another class": Calls(REBUILD, np.memmap, (0,), b"b"),
+    "getattr": Calls(getattr, "", "format"),
+    "eval": Calls(eval, "1"),
+    "dates": np.datetime64("2020-01-01"),
+    "strings": np.array(["a", "b"]),
+    "records": np.zeros(2, [("a", "i4")]),
+    "objects in an array": np.array([{}, {}], dtype=object),
+    "a set": {1, 2},
+    "complex": 1j,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_everything_else_is_refused(what):
+    for protocol in (2, 4, 5):
+        with pytest.raises(Refused):
+            read_plain(pickle.dumps({"x": HOSTILE[what]}, protocol))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"", b".", b"\x80\x02.", b"(.", b"]q\x00h\x00a.", b"}(]K\x00u.", b"cos\nsystem\n.",
+        b"\x80\x02]r\xff\xff\xff\x7f.", b"cnumpy\nndarray\n.", b"i__builtin__\neval\n(.",
+        b"\x80\x02(cposix\nsystem\no.", b"X\xff\xff\xff\xffab.", b"P1\n.", b"K\x01Q.", b"\x97.",
+        b"I" + b"9" * 5000 + b"\n.", b"\x8a\xff" + b"\x01" * 255 + b".", b"\x82\x01.", b"0.", b"1.",
+    ],
+)  # fmt: skip
+def test_opcodes_that_do_not_add_up_are_refused(data):
+    with pytest.raises(Refused):
+        read_plain(data)
+
+
+def test_nested_copies_cannot_swell():
+    level = [0]
+    for _ in range(60):
+        level = [level, level]
+    with pytest.raises(Refused, match="two places"):
+        read_plain(pickle.dumps(level))
+
+
+def saved(content, zipped=True):
+    file = io.BytesIO()
+    torch.save(content, file, _use_new_zipfile_serialization=zipped)
+    return file.getvalue()
+
+
+TENSORS = {
+    "a": torch.arange(6.0).reshape(2, 3),
+    "turned": torch.arange(6).reshape(2, 3).T,
+    "part": torch.arange(10, dtype=torch.int16)[3:7],
+    "channels last": torch.randn(2, 3, 4, 4).to(memory_format=torch.channels_last),
+    "half": torch.ones(3, dtype=torch.bfloat16),
+    "flags": torch.tensor([True, False]),
+    "none": torch.zeros(0, 4),
+    "one": torch.tensor(2.5),
+}
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_tensors_come_back_with_their_layout(zipped):
+    content = OrderedDict(**TENSORS, net=torch.nn.Linear(2, 2).state_dict(), array=ARRAYS[0])
+    found = read_saved(saved(content, zipped))
+    for name, tensor in TENSORS.items():
+        assert found[name].dtype == tensor.dtype
+        assert found[name].stride() == tensor.stride()
+        assert torch.equal(found[name], tensor)
+    assert torch.equal(found["net"]["weight"], content["net"]["weight"])
+    assert np.array_equal(found["array"], ARRAYS[0])
+
+
+def with_plain(data, change):
+    """An archive of torch.save with its plain object changed."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(out, "w") as new:
+        for info in old.infolist():
+            content = old.read(info)
+            new.writestr(info, change(content) if info.filename.endswith("data.pkl") else content)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda plain: plain.replace(b"K\x03\x86", b"K\x7f\x86"),  # a size beyond the bytes
+        lambda plain: plain.replace(b"FloatStorage", b"UntypedStorage"),
+        lambda plain: plain.replace(b"_rebuild_tensor_v2", b"_rebuild_sparse_tensor"),
+        lambda plain: plain.replace(b"torch._utils", b"torch.jit"),
+        lambda plain: plain[:-20],
+        lambda plain: b"cposix\nsystem\n(U\x02idtR.",
+    ],
+)
+def test_archives_that_ask_for_more_are_refused(change):
+    whole = saved({"a": TENSORS["a"]})
+    read_saved(with_plain(whole, lambda plain: plain))
+    with pytest.raises(Refused):
+        read_saved(with_plain(whole, change))
+
+
+def test_a_compressed_or_doubled_member_is_refused():
+    for twice, method in ((1, zipfile.ZIP_DEFLATED), (2, zipfile.ZIP_STORED)):
+        out = io.BytesIO()
+        with zipfile.ZipFile(out, "w", method) as archive:
+            for _ in range(twice):
+                with pytest.warns(UserWarning, match="Duplicate") if _ else nothing():
+                    archive.writestr("a/data.pkl", pickle.dumps(1))
+        with pytest.raises(Refused):
+            read_saved(out.getvalue())
+
+
+def nothing():
+    import contextlib
+
+    return contextlib.nullcontext()
+
+
+def test_one_flipped_bit_in_the_numbers_is_seen():
+    whole, rng = bytearray(saved({"a": torch.zeros(500)})), random.Random(0)
+    start = whole.find(bytes(1900))
+    for _ in range(50):
+        place = start + rng.randrange(1900)
+        whole[place] ^= 1 << rng.randrange(8)
+        with pytest.raises(Refused):
+            read_saved(bytes(whole))
+        whole[place] = 0
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_mutated_files_are_read_or_refused_and_nothing_else(zipped):
+    rng = random.Random(1)
+    wholes = [
+        saved({**TENSORS, "x": ARRAYS[1]}, zipped),
+        pickle.dumps({"x": ARRAYS[0], "y": PLAIN}),
+    ]
+    for _ in range(1500):
+        data = bytearray(rng.choice(wholes))
+        for _ in range(rng.choice((1, 1, 2, 20))):
+            data[rng.randrange(len(data))] = rng.randrange(256)
+        if rng.random() < 0.3:
+            del data[rng.randrange(len(data)) :]
+        for read in (read_plain, read_saved):
+            with contextlib.suppress(Refused):
+                read(bytes(data))
+
+
+def test_old_files_with_wrong_counts_are_refused():
+    whole = saved({"a": TENSORS["a"]}, zipped=False)
+    with pytest.raises(Refused):
+        read_saved(whole[:-4])
+    with pytest.raises(Refused):
+        read_saved(struct.pack("<I", 5) + whole)
