@@ -9,13 +9,16 @@ from test_views_ops import PILLOW, pictures
 from labelproof.views.ops import OPERATIONS
 from labelproof.views.policies import (
     CIFAR10,
+    CIFAR10_PRINTED,
     IMAGENET,
     NAMES,
+    SMOOTH,
     RandAugment,
     apply_policy,
     draw,
     ninths,
     policy_table,
+    released,
     tenths,
 )
 
@@ -66,14 +69,20 @@ def test_levels_of_the_imagenet_policy():
     assert ninths("Solarize", 0) == (256, 256)
 
 
-@pytest.mark.parametrize(("policy", "pairs"), [("cifar10", CIFAR10), ("imagenet", IMAGENET)])
+@pytest.mark.parametrize(
+    ("policy", "pairs"),
+    [("cifar10", CIFAR10), ("cifar10_ninths", CIFAR10_PRINTED), ("imagenet", IMAGENET)],
+)
 def test_operations_occur_as_often_as_the_table_says(policy, pairs):
     count = 100_000
     for step, (operation, _) in enumerate(draw(policy_table(policy), count, rng())):
         share = torch.bincount(operation + 1, minlength=len(NAMES) + 1)[1:] / count
         expected = torch.zeros(len(NAMES))
         for pair in pairs:
-            expected[NAMES.index(pair[step][0])] += pair[step][1] / 25
+            name = (
+                SMOOTH.get(pair[step][0], pair[step][0]) if policy != "cifar10" else pair[step][0]
+            )
+            expected[NAMES.index(name)] += pair[step][1] / 25
         sigma = (expected * (1 - expected) / count).sqrt()
         assert ((share - expected).abs() <= 4 * sigma + 1e-9).all()
 
@@ -96,7 +105,30 @@ def test_randaugment_draws_n_of_fourteen():
         assert set(magnitude[operation == NAMES.index("Rotate")].tolist()) == {30.0, -30.0}
 
 
-@pytest.mark.parametrize("policy", ["cifar10", "imagenet", RandAugment(n=2, m=10)])
+def test_released_policies_turn_left_alone_and_draw_signs_of_the_rest():
+    assert released("Rotate", 9) == (30.0, 30.0)
+    assert released("ShearX", 3) == (pytest.approx(0.1), pytest.approx(-0.1))
+    for policy in ("imagenet", "cifar10_ninths"):
+        table = policy_table(policy)
+        assert table.fill == 128
+        turned = table.magnitude[table.operation == NAMES.index("Rotate")]
+        assert (turned > 0).all()
+        assert not (table.operation == NAMES.index("ShearX")).any()
+
+
+def test_the_policy_as_printed_has_one_level_that_fast_autoaugment_changed():
+    changed = [(a, b) for a, b in zip(CIFAR10, CIFAR10_PRINTED, strict=True) if a != b]
+    assert changed == [
+        (
+            (("Brightness", 0.9, 6), ("Color", 0.2, 6)),
+            (("Brightness", 0.9, 6), ("Color", 0.2, 8)),
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    "policy", ["cifar10", "cifar10_ninths", "imagenet", RandAugment(n=2, m=10)]
+)
 def test_policy_is_the_drawn_operations_one_image_at_a_time(policy):
     x = pictures(32, 32).repeat(3, 1, 1, 1)
     ours = apply_policy(x, policy, rng(3))

@@ -44,3 +44,10 @@ def test_cosine_decay_follows_the_library():
         optimiser.step()
         schedule.step()
     assert fn.cosine_decay(0.1, 99, 20, floor=0.01) == pytest.approx(0.01)
+
+
+def test_one_cycle_climbs_falls_and_has_its_peak_where_asked():
+    points = {0: 0.2, 2: 0.6, 4: 1.0, 10: 0.5, 16: 0.0, 20: 0.0}
+    for epoch, rate in points.items():
+        assert fn.one_cycle(3.0, epoch, 16, peak=0.25) == pytest.approx(3 * rate)
+    assert fn.one_cycle(1.0, 0, 16, peak=0.0) == 1.0

@@ -18,7 +18,7 @@ from labelproof.errors import RunFailed
 from labelproof.methods.ce import CrossEntropy
 from labelproof.methods.dpc import DPC
 from labelproof.nets.heads import linear, mlp
-from labelproof.training.learner import SGD, Learner
+from labelproof.training.learner import SGD, Adam, Learner
 from labelproof.training.run import derive_seed, forward_all, pick_device, precision_for
 from tiny import CPU, Problem, Slow, blobs, patterns
 
@@ -240,3 +240,17 @@ def test_a_result_predicts_new_inputs():
     result = problem.train(CASES["ce"])
     assert torch.equal(result.predict(problem.audit.test_x), result.test_probabilities)
     assert torch.equal(result.predict(problem.task.x), result.probabilities)
+
+
+def test_a_learner_has_the_optimiser_asked_for(problem):
+    run = problem.run()
+    plain = run.learner(SGD(lr=0.1, momentum=0.8, weight_decay=0.01), label=linear).optimiser
+    assert isinstance(plain, torch.optim.SGD)
+    wanted = {"lr": 0.1, "momentum": 0.8, "weight_decay": 0.01, "nesterov": False}
+    assert wanted.items() <= plain.param_groups[0].items()
+    ahead = run.learner(SGD(lr=0.1, nesterov=True), label=linear).optimiser
+    assert ahead.param_groups[0]["nesterov"] is True
+    assert SGD(lr=0.1, momentum=0.0, nesterov=True).of(nn.Linear(1, 1).parameters())
+    adam = run.learner(Adam(lr=1e-3, betas=(0.5, 0.9)), label=linear).optimiser
+    assert isinstance(adam, torch.optim.Adam)
+    assert adam.param_groups[0]["betas"] == (0.5, 0.9)

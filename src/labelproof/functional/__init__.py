@@ -23,7 +23,7 @@ from labelproof.functional.robust import (
     noise_gap,
     with_noise,
 )
-from labelproof.functional.schedule import cosine_decay, ramp, sigmoid_ramp, step_decay
+from labelproof.functional.schedule import cosine_decay, one_cycle, ramp, sigmoid_ramp, step_decay
 from labelproof.functional.select import (
     TwoGaussians,
     excess_kurtosis,
@@ -73,6 +73,7 @@ __all__ = [
     "neg_entropy",
     "noise_gap",
     "nt_xent",
+    "one_cycle",
     "prior_penalty",
     "ramp",
     "sharpen",

@@ -37,3 +37,11 @@ def cosine_decay(base: float, epoch: float, epochs: float, floor: float = 0.0) -
     """Half a cosine from `base` at epoch 0 to `floor` at epoch `epochs` and after."""
     t = min(max(epoch / epochs, 0.0), 1.0) if epochs > 0 else 1.0
     return floor + (base - floor) * 0.5 * (1.0 + math.cos(math.pi * t))
+
+
+def one_cycle(base: float, epoch: float, epochs: float, peak: float = 0.25) -> float:
+    """Straight from a fifth of `base` to `base` at this share of the epochs, then straight to 0."""
+    t = min(max(epoch / epochs, 0.0), 1.0) if epochs > 0 else 1.0
+    if t < peak:
+        return base * (0.2 + 0.8 * t / peak)
+    return base * (1.0 - t) / (1.0 - peak)

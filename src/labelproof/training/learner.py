@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
+from torch import nn
 
 from labelproof.nets.heads import MultiHead
 
@@ -16,6 +18,32 @@ class SGD:
     lr: float
     momentum: float = 0.9
     weight_decay: float = 5e-4
+    nesterov: bool = False
+
+    def of(self, weights: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+        """The optimiser of these weights."""
+        return torch.optim.SGD(
+            weights,
+            lr=self.lr,
+            momentum=self.momentum,
+            weight_decay=self.weight_decay,
+            nesterov=self.nesterov and self.momentum > 0,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adam:
+    """Settings of Adam."""
+
+    lr: float
+    betas: tuple[float, float] = (0.9, 0.999)
+    weight_decay: float = 0.0
+
+    def of(self, weights: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+        """The optimiser of these weights."""
+        return torch.optim.Adam(
+            weights, lr=self.lr, betas=self.betas, weight_decay=self.weight_decay
+        )
 
 
 @dataclass

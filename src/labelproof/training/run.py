@@ -13,7 +13,7 @@ from labelproof.data.task import Task
 from labelproof.errors import BadInput, RunFailed
 from labelproof.nets.heads import MultiHead, feature_width
 from labelproof.training.batches import Batches, View, read_ahead
-from labelproof.training.learner import SGD, Learner
+from labelproof.training.learner import SGD, Adam, Learner
 
 Head = Callable[[int, int], nn.Module]  # (features, classes) -> module
 Trunk = Callable[[], nn.Module]
@@ -41,7 +41,7 @@ class Run:
         self._loss_sum = torch.zeros((), device=self.device)
         self._steps = 0
 
-    def learner(self, sgd: SGD, **heads: Head) -> Learner:
+    def learner(self, optimiser: SGD | Adam, **heads: Head) -> Learner:
         """A new network with these heads (the first one classifies) and its optimiser."""
         trunk = self._trunk()
         width = feature_width(trunk, self._example())
@@ -49,10 +49,7 @@ class Run:
         net = MultiHead(trunk, built, precision=precision_for(self.device)).to(self.device)
         if self.task.kind == "images":
             net = net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        optimiser = torch.optim.SGD(
-            net.parameters(), lr=sgd.lr, momentum=sgd.momentum, weight_decay=sgd.weight_decay
-        )
-        return Learner(net, optimiser)
+        return Learner(net, optimiser.of(net.parameters()))
 
     def batches(
         self,

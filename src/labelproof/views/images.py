@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from labelproof.views.policies import Policy, RandAugment, apply_policy
+from labelproof.views.policies import AFTER_CROP, Policy, RandAugment, apply_policy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,9 +30,9 @@ class ImageViews:
         policy: The operations of the strong view: a name, or `RandAugment(n=..., m=...)`.
         cutout: Side of the square the strong view blanks; 0 blanks none.
 
-    The strong view's operations come before crop and flip, as in DPC*. With the "imagenet" policy
-    they come after a flip and a random crop that does not zoom, as DPC* has it for WebVision, where
-    `size` is 299, stored images have 320 pixels a side and `padding` is 0.
+    The strong view's operations come before crop and flip, as in DPC*. The policies "imagenet" and
+    "cifar10_ninths" come after a flip and a random crop that does not zoom, as DPC* has it for
+    WebVision and UniCon for all data.
     """
 
     mean: tuple[float, ...]
@@ -58,7 +58,7 @@ class ImageViews:
     def strong(self, x: Tensor, rng: torch.Generator) -> Tensor:
         """The policy's operations with a random crop and flip, normalised, then Cutout."""
         x = self._enlarged(x)
-        if self.policy == "imagenet":
+        if self.policy in AFTER_CROP:
             x = apply_policy(self._padded_crop(x, rng), self.policy, rng)
         else:
             x = self._cropped(apply_policy(x, self.policy, rng), rng)

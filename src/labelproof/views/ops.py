@@ -1,9 +1,9 @@
-"""The fourteen image operations of AutoAugment and RandAugment, batched, a magnitude per image.
+"""The image operations of AutoAugment and RandAugment, batched, a magnitude per image.
 
 Every operation takes uint8 images (n, H, W, 3), magnitudes (n,) on the CPU and the grey level that
 fills uncovered pixels, and returns new images of the same shape. They are defined as in Pillow
-(affine maps with nearest-neighbour sampling at 16-bit fixed-point coordinates) and agree with it to
-within a grey level.
+(affine maps with nearest-neighbour sampling at 16-bit fixed-point coordinates; the smooth shears
+with its bicubic filter) and agree with it to within a grey level.
 """
 
 from __future__ import annotations
@@ -26,6 +26,28 @@ def shear_x(x: Tensor, magnitude: Tensor, fill: int) -> Tensor:
 def shear_y(x: Tensor, magnitude: Tensor, fill: int) -> Tensor:
     """Columns slide up by `magnitude` pixels a column, starting from the left."""
     return _affine(x, _matrix(len(x), yx=magnitude), fill)
+
+
+def smooth_shear_x(x: Tensor, magnitude: Tensor, fill: int) -> Tensor:
+    """`shear_x` by cubic interpolation along the rows, as the released ImageNet policy has it."""
+    _, height, width, channels = x.shape
+    column = torch.arange(width, dtype=torch.float64) + 0.5
+    row = torch.arange(height, dtype=torch.float64) + 0.5
+    at = (column + magnitude.double()[:, None, None] * row[:, None]).to(x.device)  # (n, H, W)
+    first = (at - 0.5).floor()
+    taps = _cubic(at - 0.5 - first)
+    values = torch.zeros(x.shape, dtype=torch.float64, device=x.device)
+    for step, weight in zip(range(-1, 3), taps, strict=True):
+        place = (first + step).clamp(0, width - 1).long()[..., None].expand(-1, -1, -1, channels)
+        values += weight[..., None] * x.gather(2, place)
+    inside = (at >= 0) & (at < width)
+    # the sum of four products may miss a whole level by rounding; Pillow truncates
+    return (values + 1e-9).clamp(0, 255).to(torch.uint8).masked_fill_(~inside[..., None], fill)
+
+
+def smooth_shear_y(x: Tensor, magnitude: Tensor, fill: int) -> Tensor:
+    """`shear_y` by cubic interpolation along the columns."""
+    return smooth_shear_x(x.transpose(1, 2), magnitude, fill).transpose(1, 2).contiguous()
 
 
 def translate_x(x: Tensor, magnitude: Tensor, fill: int) -> Tensor:
@@ -130,6 +152,8 @@ OPERATIONS: dict[str, Operation] = {
     "Color": color,
     "Brightness": brightness,
     "Sharpness": sharpness,
+    "SmoothShearX": smooth_shear_x,
+    "SmoothShearY": smooth_shear_y,
 }
 
 
@@ -163,6 +187,16 @@ def _affine(x: Tensor, matrix: Tensor, fill: int) -> Tensor:
     pixel = torch.where(inside, image + down * width + across, 0)
     moved = x.reshape(-1, channels).index_select(0, pixel.view(-1)).view(x.shape)
     return moved.masked_fill_(~inside[..., None], fill)
+
+
+def _cubic(d: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Weights of four neighbours at distance d past the second: the cubic kernel with a = -1."""
+    return (
+        d * (-1 + d * (2 - d)),
+        1 + d * d * (d - 2),
+        d * (1 + d * (1 - d)),
+        d * d * (d - 1),
+    )
 
 
 def _channel(x: Tensor) -> Tensor:

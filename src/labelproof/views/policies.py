@@ -2,18 +2,21 @@
 
 AutoAugment (Cubuk et al., CVPR 2019) draws one of 25 sub-policies an image, and each of its two
 operations happens with its own probability at its own level. Two readings of a level are in use
-and both are kept: "cifar10" takes tenths of the paper's ranges and black fill, as Fast AutoAugment
-tabulates the policy (what DPC* uses); "imagenet" takes ninths, enhancement factors 1 ± level / 10
-and grey fill, as the policy is usually written for larger images. Translations are fractions of the
-image, so that the 9 pixels of a 32-pixel image are 9/32 of any other. Geometric operations have a
-random sign.
+and both are kept:
+
+- "cifar10" takes tenths of the paper's ranges, random signs and black fill, as Fast AutoAugment
+  tabulates the policy; DPC* uses it on CIFAR. Translations are fractions of the image, so that the
+  9 pixels of a 32-pixel image are 9/32 of any other.
+- "imagenet" and "cifar10_ninths" take ninths, enhancement factors 1 ± level / 10, grey fill, cubic
+  shears and rotations to the left alone, as in the widely copied code by DeepVoltaire; DPC* uses
+  the former on WebVision, UniCon both. They come after the crop.
 
 RandAugment (Cubuk et al., 2020) draws n operations an image, all at level m of 30.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal
@@ -23,10 +26,13 @@ from torch import Tensor
 
 from labelproof.views.ops import OPERATIONS
 
-Policy = Literal["cifar10", "imagenet", "randaugment"]
+Policy = Literal["cifar10", "cifar10_ninths", "imagenet", "randaugment"]
+AFTER_CROP = ("imagenet", "cifar10_ninths")  # policies that act on what crop and flip leave
 Step = tuple[str, float, int]  # operation, probability, level
+Reading = Callable[[str, int], tuple[float, float]]  # (operation, level) -> magnitude of each sign
 NAMES = tuple(OPERATIONS)
 ENHANCEMENTS = ("Contrast", "Color", "Brightness", "Sharpness")
+SMOOTH = {"ShearX": "SmoothShearX", "ShearY": "SmoothShearY"}
 
 CIFAR10: tuple[tuple[Step, ...], ...] = (
     (("Invert", 0.1, 7), ("Contrast", 0.2, 6)),
@@ -55,6 +61,8 @@ CIFAR10: tuple[tuple[Step, ...], ...] = (
     (("Equalize", 0.8, 8), ("Invert", 0.1, 3)),
     (("TranslateY", 0.7, 9), ("AutoContrast", 0.9, 1)),
 )
+PRINTED = (("Brightness", 0.9, 6), ("Color", 0.2, 8))  # the row that Fast AutoAugment changed
+CIFAR10_PRINTED = tuple(PRINTED if row[1] == ("Color", 0.2, 6) else row for row in CIFAR10)
 
 IMAGENET: tuple[tuple[Step, ...], ...] = (
     (("Posterize", 0.4, 8), ("Rotate", 0.6, 9)),
@@ -132,18 +140,26 @@ def policy_table(policy: Policy | RandAugment) -> Table:
     """The table of a policy."""
     if isinstance(policy, RandAugment):
         return _randaugment(policy)
-    rows, reading = (CIFAR10, tenths) if policy == "cifar10" else (IMAGENET, ninths)
+    if policy == "cifar10":
+        return _table(CIFAR10, tenths, fill=0)
+    return _table(IMAGENET if policy == "imagenet" else CIFAR10_PRINTED, released, fill=128)
+
+
+def _table(rows: tuple[tuple[Step, ...], ...], reading: Reading, fill: int) -> Table:
+    named: dict[str, str] = SMOOTH if reading is released else {}
+    codes = [[NAMES.index(named.get(name, name)) for name, _, _ in row] for row in rows]
     magnitudes = [[reading(name, level) for name, _, level in row] for row in rows]
     return Table(
-        operation=torch.tensor([[NAMES.index(name) for name, _, _ in row] for row in rows]),
+        operation=torch.tensor(codes),
         probability=torch.tensor([[chance for _, chance, _ in row] for row in rows]),
         magnitude=torch.tensor(magnitudes, dtype=torch.float64),
-        fill=0 if policy == "cifar10" else 128,
+        fill=fill,
     )
 
 
 def _randaugment(policy: RandAugment) -> Table:
-    codes = [-1, *(code for code, name in enumerate(NAMES) if name != "Invert")]
+    left_out = ("Invert", *SMOOTH.values())
+    codes = [-1, *(code for code, name in enumerate(NAMES) if name not in left_out)]
     levels = [ninths(NAMES[code], policy.m * 9 / 30) if code >= 0 else (0.0, 0.0) for code in codes]
     return Table(
         operation=torch.tensor(codes)[:, None],
@@ -178,3 +194,9 @@ def ninths(name: str, level: float) -> tuple[float, float]:
     size = {"Rotate": 30.0, "ShearX": 0.3, "ShearY": 0.3}
     size |= {"TranslateX": 150 / 331, "TranslateY": 150 / 331}
     return share * size.get(name, 0.0), -share * size.get(name, 0.0)
+
+
+def released(name: str, level: float) -> tuple[float, float]:
+    """The same without a sign for rotations, which the released code turns to the left alone."""
+    more, less = ninths(name, level)
+    return (more, more) if name == "Rotate" else (more, less)
