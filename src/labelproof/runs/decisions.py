@@ -7,18 +7,17 @@ makes no sense is named, and the file is left as it is.
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import IO, Any, get_args
+from typing import Any, get_args
 
 from labelproof.errors import BadInput
 from labelproof.runs.decision_lines import Decision, Kind, Line, Undo, dump, parse
+from labelproof.runs.journal import Journal
 
 NAME = "decisions.jsonl"
 KINDS: tuple[str, ...] = get_args(Kind)
@@ -36,13 +35,13 @@ class Known:
 class Decisions:
     """The decisions of a run: read from the file, and appended to it."""
 
-    def __init__(self, known: Known, lines: Sequence[Line], file: IO[bytes] | None = None) -> None:
+    def __init__(self, known: Known, lines: Sequence[Line], journal: Journal | None = None) -> None:
         self.latest: dict[int, Decision] = {}  # what stands, by index
         self._known = known
         self._steps: dict[int, list[Decision]] = {}  # those not undone, in order
         self._stacks: dict[int, list[Decision]] = {}  # the same by index
         self._next = 1
-        self._file = file
+        self._journal = journal
         self._lock = threading.Lock()
         for line in lines:
             self._take(line)
@@ -79,8 +78,8 @@ class Decisions:
 
     def close(self) -> None:
         """Let another review have the file."""
-        if self._file:
-            self._file.close()
+        if self._journal:
+            self._journal.close()
 
     def _decision(self, wish: Mapping[str, Any], step: int, now: str) -> Decision:
         index = wish.get("index")
@@ -101,16 +100,9 @@ class Decisions:
 
     def _append(self, lines: Sequence[Line]) -> None:
         """Onto the disk first, then into memory."""
-        if self._file is None:
+        if self._journal is None:
             raise BadInput("these decisions were opened for reading only.")
-        before = os.fstat(self._file.fileno()).st_size
-        try:
-            self._file.write("".join(dump(line) for line in lines).encode())
-            self._file.flush()
-            os.fsync(self._file.fileno())
-        except OSError:
-            self._file.truncate(before)  # half a line would spoil the next one
-            raise
+        self._journal.append("".join(dump(line) for line in lines).encode())
         for line in lines:
             self._take(line)
 
@@ -149,24 +141,21 @@ def open_decisions(folder: Path, known: Known) -> Decisions:
         BadInput: As `read_decisions`, and if another review of this run is open.
     """
     path = folder / NAME
-    file = path.open("a+b")
+    busy = f"{folder} is being reviewed already; use the page that is open, or end it first."
+    journal = Journal(path, busy)
     try:
-        _lock(file, folder)
-        file.seek(0)
-        whole, torn = _split(file.read())
+        whole, torn = _split(journal.content())
         lines = list(_lines(path, whole + (torn if _complete(torn) else b""), known))
-        checked = Decisions(known, lines, file)
+        if _complete(torn):
+            journal.append(b"\n")
+        elif torn:
+            with path.with_name(f"{NAME}.torn").open("ab") as aside:
+                aside.write(torn + b"\n")
+            journal.cut(len(whole))
+        return Decisions(known, lines, journal)
     except BaseException:
-        file.close()
+        journal.close()
         raise
-    if _complete(torn):
-        file.write(b"\n")
-        file.flush()
-    elif torn:
-        with path.with_name(f"{NAME}.torn").open("ab") as aside:
-            aside.write(torn + b"\n")
-        file.truncate(len(whole))
-    return checked
 
 
 def _split(content: bytes) -> tuple[bytes, bytes]:
@@ -202,18 +191,6 @@ def _lines(path: Path, content: bytes, known: Known) -> Iterator[Line]:
             ) from None
         steps.add(line.step)
         yield line
-
-
-def _lock(file: IO[bytes], folder: Path) -> None:
-    with contextlib.suppress(ImportError):  # elsewhere than on Unix, nobody watches
-        import fcntl
-
-        try:
-            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise BadInput(
-                f"{folder} is being reviewed already; use the page that is open, or end it first."
-            ) from None
 
 
 def _now() -> str:
