@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import csv
 import hashlib
 import io
 import itertools
@@ -13,7 +14,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from made_runs import CLASSES, made_run, picture_folder, table, trained
+from made_runs import CLASSES, HEADER, made_run, picture_folder, table, trained
 from PIL import Image
 from typer.testing import CliRunner
 
@@ -130,6 +131,27 @@ def test_without_the_data_the_report_says_that_pictures_are_missing(
     text = Page((run / "report.html").read_text(encoding="utf-8")).text()
     assert "The examples themselves cannot be shown" in text
     assert not Page((run / "report.html").read_text(encoding="utf-8")).all("img")
+
+
+def test_the_most_frequent_confusions_come_first(tmp_path: Path) -> None:
+    moves = {("owl", "cat"): 2, ("cat", "dog"): 1, ("dog", "owl"): 4}
+    run = made_run(tmp_path / "run", size=12)
+    suspects = [pair for pair, count in moves.items() for _ in range(count)]
+    rows = [
+        (i, f"row {i}", given, suggested, 0.1, 0.9, -1.0, 1)
+        for i, (given, suggested) in enumerate(suspects)
+    ]
+    rows += [(i, f"row {i}", "cat", "cat", 0.9, 0.9, 1.0, 0) for i in range(len(rows), 12)]
+    with (run / "labels.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([HEADER, *rows])
+    text = page_of(run).text()
+    shown = text[text.index("The most frequent confusions") :]
+    places = [
+        shown.index(f"{given} {suggested} {count}")
+        for (given, suggested), count in sorted(moves.items(), key=lambda move: -move[1])
+    ]
+    assert places == sorted(places)
+    assert shown.count("dog owl") == 1
 
 
 def test_changed_data_is_not_shown_as_that_of_the_run(tmp_path: Path) -> None:
