@@ -1,0 +1,143 @@
+"""How good annotators and their labels are, and how far annotators agree.
+
+Shapes: N examples, A annotators, C classes, V votes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from scipy.stats import beta
+from torch import Tensor
+
+from labelproof.data.votes import BLANK, LongVotes, Votes, vote_counts
+from labelproof.judging.annotators import Crowd, expected_counts
+from labelproof.judging.vote_weights import agreement_with_others
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnnotatorQuality:
+    """Of each annotator (A,): how often they are right, and how sure that is."""
+
+    labels: Tensor  # how many labels they gave
+    quality: Tensor  # estimated share of right labels
+    low: Tensor  # 95% interval of it
+    high: Tensor
+    agreement: Tensor  # how often another annotator of the same example says the same
+
+
+def annotator_quality(votes: Votes, crowd: Crowd) -> AnnotatorQuality:
+    """Quality with a 95% interval that knows of few labels and of unsure consensus.
+
+    The quality has a Beta distribution: Jeffreys' prior, the expected number of right labels, and
+    on top the variance that comes from not knowing which labels are right.
+    """
+    long, people = votes.long(), len(votes.annotators)
+    right = label_quality(votes, crowd)[long.rows, long.who]
+    zeros = torch.zeros(people, dtype=torch.float64)
+    labels = zeros.index_add(0, long.who, torch.ones_like(right))
+    hits = zeros.index_add(0, long.who, right)
+    unsure = zeros.index_add(0, long.who, right * (1 - right))
+    mean = (hits + 0.5) / (labels + 1)
+    variance = mean * (1 - mean) / (labels + 2) + unsure / (labels + 1).square()
+    low, high = beta_interval(mean, variance)
+    return AnnotatorQuality(
+        labels=labels.long(),
+        quality=mean,
+        low=low,
+        high=high,
+        agreement=agreement_with_others(votes, crowd.posterior.shape[1]),
+    )
+
+
+def beta_interval(mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
+    """Ends of the 95% interval of Beta distributions with this mean and variance."""
+    size = (mean * (1 - mean) / variance - 1).clamp_min(0.1).numpy()
+    first, second = mean.numpy() * size, (1 - mean.numpy()) * size
+    tail = (1 - CONFIDENCE) / 2
+    ends = [beta.ppf(share, first, second) for share in (tail, 1 - tail)]
+    return torch.from_numpy(ends[0]), torch.from_numpy(ends[1])
+
+
+def label_quality(votes: Votes, crowd: Crowd) -> Tensor:
+    """Probability that each single label is right, (N, A); NaN where there is none."""
+    known = votes.table.clamp_min(0)
+    return crowd.posterior.gather(1, known).masked_fill(votes.table == BLANK, torch.nan)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Confused:
+    """One annotator saying one class for another."""
+
+    annotator: str
+    true: int
+    said: int
+    times: float  # expected number of such labels
+    share: float  # of the annotator's labels of the true class
+
+
+def most_confused(votes: Votes, crowd: Crowd, most: int = 20) -> list[Confused]:
+    """Who confuses what with what, by the expected number of such labels."""
+    counts = expected_counts(votes.long(), crowd.posterior, len(votes.annotators))
+    classes = counts.shape[1]
+    wrong = counts.masked_fill(torch.eye(classes, dtype=torch.bool), 0.0)
+    top = wrong.flatten().topk(min(most, wrong.numel()))
+    found = []
+    for times, place in zip(top.values.tolist(), top.indices.tolist(), strict=True):
+        who, rest = divmod(place, classes * classes)
+        true, said = divmod(rest, classes)
+        if times < 0.5:
+            break
+        share = times / counts[who, true].sum().item()
+        name = votes.annotators[who]
+        found.append(Confused(annotator=name, true=true, said=said, times=times, share=share))
+    return found
+
+
+def krippendorff_alpha(votes: Votes, classes: int) -> float | None:
+    """Krippendorff's alpha for nominal data: 1 is full agreement, 0 is chance.
+
+    alpha = 1 - D_o / D_e over pairs of labels of the same example (Krippendorff 2011,
+    repository.upenn.edu/handle/20.500.14332/2089). None where no example has two labels or all
+    labels are the same class, since chance then says nothing.
+    """
+    counts = vote_counts(votes, classes)
+    return _alpha(counts[counts.sum(1) > 1])
+
+
+def alpha_interval(
+    votes: Votes, classes: int, *, draws: int = 200, seed: int = 0
+) -> tuple[float, float] | None:
+    """A 95% bootstrap interval of alpha over examples."""
+    counts = vote_counts(votes, classes)
+    counts = counts[counts.sum(1) > 1]
+    if _alpha(counts) is None:
+        return None
+    rng = torch.Generator().manual_seed(seed)
+    size = len(counts)
+    values = [_alpha(counts[torch.randint(size, (size,), generator=rng)]) for _ in range(draws)]
+    known = [value for value in values if value is not None]
+    low, high = np.quantile(known, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+    return float(low), float(high)
+
+
+def _alpha(counts: Tensor) -> float | None:
+    """Alpha of vote counts (N, C) with two votes or more in every row."""
+    each = counts.sum(1)
+    total = each.sum()
+    if total == 0:
+        return None
+    same = ((counts * (counts - 1)).sum(1) / (each - 1)).sum()
+    observed = 1 - same / total
+    by_class = counts.sum(0)
+    expected = 1 - (by_class * (by_class - 1)).sum() / (total * (total - 1))
+    return None if expected <= 0 else (1 - observed / expected).item()
+
+
+def votes_against(votes: LongVotes, labels: Tensor) -> Tensor:
+    """(V,) bool: votes that differ from the labels (N,)."""
+    return votes.label != labels[votes.rows]

@@ -1,0 +1,216 @@
+"""Consensus of several annotators, against crowd-kit, cleanlab and known matrices."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from labelproof.data.votes import Votes, majority, tied, vote_shares
+from labelproof.judging.agreement import (
+    alpha_interval,
+    annotator_quality,
+    krippendorff_alpha,
+    label_quality,
+    most_confused,
+)
+from labelproof.judging.annotators import (
+    best_strength,
+    dawid_skene,
+    fit_crowd,
+    fit_scale,
+    normalised,
+)
+from labelproof.judging.vote_weights import crowdlab
+
+
+def crowd_of(
+    seed: int, *, size: int = 1500, people: int = 12, each: int = 4, classes: int = 4
+) -> tuple[Votes, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Votes of annotators with known matrices, the truth, scores of a fair classifier."""
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(0, classes, size)
+    matrices = np.stack([_matrix(rng, classes, rng.uniform(0.5, 0.95)) for _ in range(people)])
+    table = np.full((size, people), -1)
+    for row in range(size):
+        for who in rng.permutation(people)[:each]:
+            table[row, who] = rng.choice(classes, p=matrices[who, truth[row]])
+    scores = rng.normal(size=(size, classes))
+    scores[np.arange(size), truth] += 1.5
+    votes = Votes(table=torch.tensor(table), annotators=tuple(f"p{i}" for i in range(people)))
+    return votes, torch.tensor(truth), torch.tensor(scores), torch.tensor(matrices)
+
+
+def _matrix(rng: np.random.Generator, classes: int, right: float) -> np.ndarray:
+    wrong = rng.dirichlet(np.ones(classes), size=classes)
+    np.fill_diagonal(wrong, 0)
+    return wrong / wrong.sum(1, keepdims=True) * (1 - right) + right * np.eye(classes)
+
+
+def _accuracy(found: torch.Tensor, truth: torch.Tensor) -> float:
+    return (found == truth).double().mean().item()
+
+
+def test_majority_and_its_ties() -> None:
+    table = torch.tensor([[2, 2, 1], [1, 0, -1], [-1, -1, -1], [2, 1, 0]])
+    votes = Votes(table=table, annotators=("a", "b", "c"))
+    assert majority(votes, 3).tolist() == [2, 0, 1, 0]  # the lowest code; the commonest for nobody
+    assert tied(votes, 3).tolist() == [False, True, True, True]
+    assert vote_shares(votes, 3)[2].tolist() == pytest.approx([1 / 3] * 3)
+
+
+def test_dawid_skene_as_crowd_kit_has_it() -> None:
+    crowdkit = pytest.importorskip("crowdkit.aggregation")
+    votes, truth, _, _ = crowd_of(0)
+    long = votes.long()
+    columns = {"task": long.rows, "worker": long.who, "label": long.label}
+    frame = pd.DataFrame({name: values.numpy() for name, values in columns.items()})
+    theirs = crowdkit.DawidSkene(n_iter=100).fit_predict_proba(frame).sort_index()[[0, 1, 2, 3]]
+    ours = dawid_skene(votes, 4)
+    same = ours.consensus.numpy() == theirs.to_numpy().argmax(1)
+    assert same.mean() > 0.99  # ours has a little smoothing
+    assert np.abs(ours.posterior.numpy() - theirs.to_numpy()).mean() < 0.01
+    assert _accuracy(ours.consensus, truth) > _accuracy(majority(votes, 4), truth) + 0.02
+
+
+def test_matrices_are_found_again() -> None:
+    votes, _, scores, matrices = crowd_of(1, size=4000, people=8)
+    crowd = fit_crowd(votes, 4, scores)
+    assert (crowd.confusion - matrices).abs().mean() < 0.025
+    assert torch.allclose(crowd.confusion.sum(2), torch.ones(8, 4).double())
+    assert torch.allclose(crowd.posterior.sum(1), torch.ones(4000).double())
+
+
+def test_classifier_and_annotators_together_are_better_than_either() -> None:
+    votes, truth, scores, _ = crowd_of(2, each=3)
+    alone = fit_crowd(votes, 4)
+    both = fit_crowd(votes, 4, scores)
+    assert alone.scale == 0
+    assert 0.5 < both.scale < 2  # the scores are right by construction but for their scale
+    assert _accuracy(both.consensus, truth) > _accuracy(alone.consensus, truth) + 0.01
+    assert _accuracy(both.consensus, truth) > _accuracy(scores.argmax(1), truth) + 0.05
+    sure = both.posterior.max(1).values.mean().item()
+    assert abs(sure - _accuracy(both.consensus, truth)) < 0.02  # and it knows how good it is
+
+
+def test_no_worse_than_cleanlab_on_crowds_of_many_shapes() -> None:
+    multiannotator = pytest.importorskip("cleanlab.multiannotator")
+    shapes = ({"people": 2, "each": 2}, {"people": 200, "each": 3}, {"people": 5, "each": 5})
+    for seed, shape in enumerate(shapes):
+        votes, truth, scores, _ = crowd_of(seed, **shape)
+        table = votes.table.double().numpy()
+        table[table < 0] = np.nan
+        told = multiannotator.get_label_quality_multiannotator(
+            table, scores.softmax(1).numpy(), verbose=False
+        )
+        theirs = torch.tensor(told["label_quality"]["consensus_label"].to_numpy())
+        ours = fit_crowd(votes, 4, scores).consensus
+        assert _accuracy(ours, truth) >= _accuracy(theirs, truth)
+
+
+def test_crowdlab_as_cleanlab_has_it() -> None:
+    multiannotator = pytest.importorskip("cleanlab.multiannotator")
+    votes, _, scores, _ = crowd_of(4)
+    probs = scores.softmax(1)
+    table = votes.table.double().numpy()
+    table[table < 0] = np.nan
+    told = multiannotator.get_label_quality_multiannotator(table, probs.numpy(), verbose=False)
+    ours = crowdlab(votes, probs)
+    single = told["detailed_label_quality"].to_numpy()
+    given = ~np.isnan(single)
+    mine = ours.gather(1, votes.table.clamp_min(0)).numpy()
+    assert np.abs(mine[given] - single[given]).max() < 1e-6
+
+
+def test_spammers_and_adversaries_are_seen_through() -> None:
+    votes, truth, scores, _ = crowd_of(5, people=20, each=5)
+    table = votes.table.clone()
+    rng = torch.Generator().manual_seed(0)
+    spam = torch.randint(0, 4, table.shape, generator=rng)
+    table[:, :6] = torch.where(table[:, :6] < 0, -1, spam[:, :6])
+    table[:, 6:9] = torch.where(table[:, 6:9] < 0, -1, ((truth + 1) % 4)[:, None])
+    bad = Votes(table=table, annotators=votes.annotators)
+    crowd = fit_crowd(bad, 4, scores)
+    assert _accuracy(crowd.consensus, truth) > _accuracy(majority(bad, 4), truth) + 0.1
+    found = annotator_quality(bad, crowd)
+    assert found.quality[:6].max() < 0.45
+    assert found.quality[6:9].max() < 0.15
+    worst = most_confused(bad, crowd, most=1)[0]
+    assert worst.annotator in votes.annotators[6:9]
+    assert worst.said == (worst.true + 1) % 4
+
+
+def test_intervals_of_quality_hold() -> None:
+    inside, total = 0, 0
+    for seed in range(4):
+        votes, truth, scores, _ = crowd_of(seed, size=800, people=15, each=4)
+        found = annotator_quality(votes, fit_crowd(votes, 4, scores))
+        long = votes.long()
+        for who in range(15):
+            mine = long.who == who
+            real = (long.label[mine] == truth[long.rows[mine]]).double().mean()
+            inside += bool(found.low[who] <= real <= found.high[who])
+            total += 1
+    assert inside / total > 0.9
+
+
+def test_quality_of_a_label_is_its_posterior() -> None:
+    votes, _, scores, _ = crowd_of(6, size=200)
+    crowd = fit_crowd(votes, 4, scores)
+    quality = label_quality(votes, crowd)
+    assert quality.isnan().equal(votes.table < 0)
+    row, who = (votes.table >= 0).nonzero()[0].tolist()
+    assert quality[row, who] == crowd.posterior[row, votes.table[row, who]]
+
+
+def test_one_vote_each_still_gives_an_answer() -> None:
+    votes, truth, scores, _ = crowd_of(7, people=3, each=1)
+    crowd = fit_crowd(votes, 4, scores)
+    assert crowd.correlation == 0
+    assert _accuracy(crowd.consensus, truth) >= _accuracy(majority(votes, 4), truth)
+
+
+def test_scale_and_strength_against_a_search() -> None:
+    rng = torch.Generator().manual_seed(0)
+    scores = torch.randn(500, 5, generator=rng).double()
+    target = (2.7 * scores).softmax(1)
+    assert fit_scale(scores, target, 1.0) == pytest.approx(2.7, rel=1e-4)
+    base = normalised(torch.rand(1, 3, 3, generator=rng).double() + 0.5).expand(200, 3, 3)
+    gamma = torch.distributions.Dirichlet(10 * base)
+    torch.manual_seed(0)
+    draws = torch.distributions.Multinomial(60, gamma.sample()).sample()
+    assert best_strength(draws, base) == 10.0
+
+
+def test_alpha_in_closed_form_and_as_the_package_has_it() -> None:
+    # Krippendorff's own example of nominal data with blanks: alpha = 0.743 (2011, section C)
+    rows = [
+        [1, 2, 3, 3, 2, 1, 4, 1, 2, -1, -1, -1],
+        [1, 2, 3, 3, 2, 2, 4, 1, 2, 5, -1, 3],
+        [-1, 3, 3, 3, 2, 3, 4, 2, 2, 5, 1, -1],
+        [1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, -1],
+    ]
+    table = torch.tensor(rows).T.contiguous()
+    votes = Votes(table=table, annotators=("a", "b", "c", "d"))
+    alpha = krippendorff_alpha(votes, 6)
+    assert alpha == pytest.approx(0.743, abs=5e-4)
+    low, high = alpha_interval(votes, 6) or (0.0, 0.0)
+    assert low < alpha < high
+    package = pytest.importorskip("krippendorff")
+    data = np.where(table.T < 0, np.nan, table.T.double().numpy())
+    theirs = package.alpha(reliability_data=data, level_of_measurement="nominal")
+    assert alpha == pytest.approx(theirs, abs=1e-12)
+
+
+def test_alpha_of_perfect_chance_and_no_overlap() -> None:
+    same = torch.tensor([[0, 0], [1, 1], [2, 2]])
+    assert krippendorff_alpha(Votes(table=same, annotators=("a", "b")), 3) == 1.0
+    apart = torch.tensor([[0, -1], [-1, 1]])
+    assert krippendorff_alpha(Votes(table=apart, annotators=("a", "b")), 3) is None
+    one_class = torch.zeros(3, 2, dtype=torch.long)
+    assert krippendorff_alpha(Votes(table=one_class, annotators=("a", "b")), 3) is None
+    rng = torch.Generator().manual_seed(0)
+    random = torch.randint(0, 3, (20_000, 2), generator=rng)
+    alpha = krippendorff_alpha(Votes(table=random, annotators=("a", "b")), 3)
+    assert abs(alpha or 1) < 0.02
