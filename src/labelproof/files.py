@@ -77,7 +77,7 @@ def read_regular(path: Path, largest: int) -> bytes:
         BadInput: If it is no ordinary file, too large, or cannot be read.
     """
     try:
-        with open(path, "rb", opener=_without_waiting) as file:
+        with open(path, "rb", opener=without_waiting) as file:
             found = os.fstat(file.fileno())  # once it is open, so that nobody swaps it meanwhile
             if not stat.S_ISREG(found.st_mode):
                 raise BadInput(f"expected an ordinary file, but {path} is none; check the path")
@@ -91,5 +91,6 @@ def read_regular(path: Path, largest: int) -> bytes:
         raise BadInput(f"expected to read {path}, but {reason or error}; check the file") from None
 
 
-def _without_waiting(path: str, flags: int) -> int:
+def without_waiting(path: str, flags: int) -> int:
+    """An opener that returns at once even for a pipe nobody writes to."""
     return os.open(path, flags | _NOT_BLOCKING)

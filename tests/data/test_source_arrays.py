@@ -240,3 +240,21 @@ def test_dataset_that_is_none():
         from_dataset(Pairs([(torch.full((3, 4, 4), -1.0), 0)] * 2))
     with pytest.raises(BadInput, match="item 1 of the data set has"):
         from_dataset(Pairs([(torch.zeros(3), 0), (torch.zeros(4), 1)]))
+
+
+def test_two_classes_of_one_name_are_refused(tmp_path):
+    np.savez(tmp_path / "a.npz", x=np.eye(6), y=np.arange(6) % 3, classes=["cat", "dog", "cat"])
+    with pytest.raises(BadInput, match="'cat' comes twice"):
+        load(tmp_path / "a.npz")
+
+
+def test_an_archive_that_asks_for_more_than_it_holds_is_refused(tmp_path):
+    import zipfile
+
+    header = b"\x93NUMPY\x01\x00v\x00" + str(
+        {"descr": "|u1", "fortran_order": False, "shape": (2**40,)}
+    ).encode().ljust(117) + b"\n"  # fmt: skip
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("x.npy", header + b"1234")
+    with pytest.raises(BadInput, match="asks for more than the file holds"):
+        load(tmp_path / "a.npz")

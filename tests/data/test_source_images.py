@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from io import BytesIO
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -228,3 +229,32 @@ def test_duplicates_and_disagreeing_ones(class_folder):
             :1
         ]
         assert found.extra == 2
+
+
+@pytest.mark.parametrize("name", ["entry.json", "hashes.npy", "pixels.bin"])
+def test_a_damaged_cache_is_made_again_or_refused(class_folder, tmp_path, name):
+    root, cache = class_folder(), tmp_path / "cache"
+    options = SourceOptions(memory_gb=0, cache=cache, image_size=8)
+    first = load(root, options)
+    pixels = first.x.take(torch.arange(len(first)))
+    path = next(cache.iterdir()) / name
+    path.write_bytes(path.read_bytes()[:-1])  # cut short: made again
+    assert torch.equal(load(root, options).x.take(torch.arange(len(first))), pixels)
+    content = bytearray(path.read_bytes())
+    content[-5] ^= 4  # one bit: made again, or refused when the row is read
+    path.write_bytes(content)
+    if name == "pixels.bin":
+        with pytest.raises(RunFailed, match="damaged; delete it"):
+            load(root, options).x.take(torch.arange(len(first)))
+    else:
+        assert torch.equal(load(root, options).x.take(torch.arange(len(first))), pixels)
+
+
+def test_pipes_and_devices_are_listed_as_unreadable(class_folder):
+    root = class_folder()
+    folder = next(path for path in sorted(root.iterdir()) if path.is_dir())
+    os.mkfifo(folder / "pipe.png")
+    (folder / "zero.png").symlink_to("/dev/zero")
+    found = load(root, SourceOptions(max_bad=0.9, image_size=8)).about["unreadable"]
+    assert {Path(entry["path"]).name for entry in found} >= {"pipe.png", "zero.png"}
+    assert {entry["reason"] for entry in found if "p" in entry["path"]} >= {"not a regular file"}

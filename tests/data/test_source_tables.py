@@ -303,3 +303,17 @@ def test_damaged_encoder_is_told(tmp_path):
     write(tmp_path / "encoder.json", '{"kind": "text", "column": "a"}')
     with pytest.raises(BadInput, match="saved encoder"):
         load_encoder(tmp_path)
+
+
+def test_long_cells_are_read(tmp_path):
+    rows = "".join(f'"{"word " * 40_000}{i}",{"ab"[i % 2]}\n' for i in range(4))
+    (tmp_path / "t.csv").write_text(f"text,label\n{rows}")
+    assert len(load(tmp_path / "t.csv", SourceOptions(text_column="text"))) == 4
+
+
+def test_a_pipe_is_no_table(tmp_path):
+    import os
+
+    os.mkfifo(tmp_path / "t.csv")
+    with pytest.raises(BadInput, match="pipe or a device"):
+        load(tmp_path / "t.csv")

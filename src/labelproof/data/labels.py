@@ -62,7 +62,7 @@ def encode_labels(
         for values, name in ((given, what), (truth, f"the true labels beside {what}"))
         if values is not None
     ]
-    classes = known or (tuple(str(name) for name in names) if names is not None else None)
+    classes = known or (_distinct(names, what) if names is not None else None)
     if classes is None:
         _check_same_kind(columns, what)
         classes = vocabulary(columns)
@@ -76,6 +76,19 @@ def encode_labels(
         classes=classes,
         warnings=rare_classes(labels, classes) if labels is not None and known is None else (),
     )
+
+
+def _distinct(names: Sequence[str], what: str) -> tuple[str, ...]:
+    """Names of classes as given, each once."""
+    found = tuple(str(name).strip() for name in names)
+    twice = sorted({name for name in found if found.count(name) > 1})
+    if twice or "" in found:
+        problem = f"{twice[0]!r} comes twice" if twice and twice[0] else "one is blank"
+        raise BadInput(
+            f"expected a name of its own for each class of {what}, but {problem}; "
+            "rename it, or give both classes one number"
+        )
+    return found
 
 
 def check_labels(

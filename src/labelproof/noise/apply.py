@@ -11,7 +11,9 @@ from typing import Literal, cast
 import numpy as np
 
 from labelproof.data.examples import Inputs
+from labelproof.data.plain_files import read_npy
 from labelproof.errors import BadInput
+from labelproof.files import read_regular
 from labelproof.noise.classwise import (
     Select,
     asymmetric_cifar10,
@@ -27,6 +29,8 @@ from labelproof.noise.record import Floats, Labels, Noise
 from labelproof.noise.spec import NoiseSpec
 
 INSTANCEWISE = ("instance", "pmd-1", "pmd-2", "pmd-3")
+
+LARGEST_MATRIX = 2**30  # bytes of its file
 
 
 def apply_noise(
@@ -118,13 +122,13 @@ def read_matrix(path: Path, count: int) -> Floats:
     """
     try:
         if path.suffix == ".npy":
-            matrix = np.load(path, allow_pickle=False)
+            matrix = read_npy(read_regular(path, LARGEST_MATRIX))
         else:
-            text = path.read_text(encoding="utf-8-sig")
+            text = read_regular(path, LARGEST_MATRIX).decode("utf-8-sig")
             delimiter = ";" if ";" in text else ","
             rows = csv.reader(text.splitlines(), delimiter=delimiter)
             matrix = np.array([[float(cell) for cell in row] for row in rows if row])
-    except (OSError, ValueError, EOFError) as error:
+    except (ValueError, csv.Error) as error:  # Refused and BadInput are ValueErrors
         raise BadInput(
             f"The transition matrix {path} cannot be read ({error}); give a .npy file or a CSV "
             f"of {count} lines of {count} numbers."

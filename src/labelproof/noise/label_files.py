@@ -12,17 +12,18 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from labelproof.data.plain_files import Refused, read_npy
 from labelproof.errors import BadInput
+from labelproof.files import read_regular
 from labelproof.noise.apply import apply_noise
 from labelproof.noise.csvtext import find_labels, replaced
 from labelproof.noise.record import Ints, Noise
 from labelproof.noise.spec import NoiseSpec, noise_spec
 
+LARGEST = 2**32  # bytes of a file of labels
 StrPath = str | os.PathLike[str]
 
 
@@ -93,10 +94,10 @@ def _corrupt_csv(source: Path, spec: NoiseSpec, seed: int, label_column: str | N
 
 def _corrupt_array(source: Path, spec: NoiseSpec, seed: int, label_column: str | None) -> Outcome:
     try:
-        array: npt.NDArray[Any] = np.load(io.BytesIO(_bytes(source)), allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise BadInput(f"{source} is not a plain .npy array of labels ({error}).") from error
-    if not isinstance(array, np.ndarray) or array.ndim != 1 or array.dtype.kind not in "iuUS":
+        array = read_npy(_bytes(source))
+    except Refused as error:
+        raise BadInput(f"{source} is not a plain .npy array of labels ({error}).") from None
+    if array.ndim != 1 or array.dtype.kind not in "iuUS":
         raise BadInput(f"{source} must hold one row of integer or text labels; save them as 1-D.")
     values, y = np.unique(array, return_inverse=True)
     classes = tuple(str(value) for value in values.tolist())
@@ -124,10 +125,9 @@ def _named(source: Path, spec: NoiseSpec) -> Path:
 
 def _bytes(source: Path) -> bytes:
     try:
-        return source.read_bytes()
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise BadInput(f"The labels cannot be read from {source} ({reason}).") from error
+        return read_regular(source, LARGEST)
+    except BadInput as error:
+        raise BadInput(f"The labels cannot be read from {source} ({error}).") from None
 
 
 def _write(files: dict[Path, bytes]) -> None:

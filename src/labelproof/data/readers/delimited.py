@@ -17,6 +17,7 @@ DELIMITERS = (",", ";", "\t", "|")
 LABEL_NAMES = ("label", "labels", "class", "target", "category", "given", "y")
 FILE_NAMES = ("file", "filename", "file_name", "path", "filepath", "file_path", "image",
               "image_path", "image_name", "img", "image_id")  # fmt: skip
+LONGEST_CELL = 2**28  # letters; the csv module refuses more than 131,072 unless told otherwise
 DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+")
 
 
@@ -101,6 +102,7 @@ def listed(names: Sequence[str]) -> str:
 def reading(path: Path) -> Iterator[None]:
     """Turn the ways in which reading text can fail into one sentence each."""
     name = printable(path.name)
+    before = csv.field_size_limit(LONGEST_CELL)
     try:
         yield
     except UnicodeError:
@@ -111,6 +113,8 @@ def reading(path: Path) -> Iterator[None]:
         raise BadInput(
             f"expected a readable file, but {name}: {error.strerror or error}; check the path"
         ) from None
+    finally:
+        csv.field_size_limit(before)
 
 
 def _start(path: Path) -> bytes:

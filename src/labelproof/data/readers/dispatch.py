@@ -47,6 +47,11 @@ def load(
             f"expected a data set, but there is no file or folder {str(data)!r} and no built-in "
             f"set of that name; check the path, or use one of {', '.join(NAMES)}"
         )
+    if not path.is_file() and not path.is_dir():
+        raise BadInput(
+            f"expected a file or a folder, but {printable(str(path))} is a pipe or a device; "
+            "save the data as a file first"
+        )
     if path.suffix.lower() == ".npz":
         return load_npz(path, options, like)
     if path.is_dir() and is_saved_dataset(path):

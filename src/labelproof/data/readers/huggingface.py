@@ -18,6 +18,7 @@ from labelproof.data.readers.column_roles import Roles, assign
 from labelproof.data.readers.delimited import LABEL_NAMES, pick
 from labelproof.data.readers.file_names import printable
 from labelproof.data.readers.image_folder import labelled_images
+from labelproof.data.readers.picture_bytes import open_picture
 from labelproof.data.readers.pixels import Unreadable
 from labelproof.data.readers.reading_options import Progress, SourceOptions
 from labelproof.data.readers.table import from_frame
@@ -51,7 +52,7 @@ class RowBlobs:
             return BytesIO(value["bytes"])
         if not value["path"]:
             raise Unreadable("no image in this row")
-        return open(value["path"], "rb")
+        return open_picture(value["path"])
 
     def name(self, index: int) -> str:
         """The number of the row."""

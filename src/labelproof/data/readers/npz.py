@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import zipfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from labelproof.data.examples import Examples
+from labelproof.data.plain_files import Refused, read_npz
 from labelproof.data.readers.arrays import from_arrays
 from labelproof.data.readers.reading_options import SourceOptions
 from labelproof.errors import BadInput
@@ -29,12 +28,12 @@ def load_npz(path: Path, options: SourceOptions, like: Examples | None = None) -
             "save the inputs under the name x"
         )
     has_test = like is None and "x_test" in arrays and "y_test" in arrays
-    classes = arrays.get("classes")
+    classes = _class_names(arrays.get("classes"), path) if like is None else None
     return from_arrays(
         arrays["x"],
         _labels(arrays, shapes, options.label_key, path, like),
         truth=_truth(arrays, shapes, options.truth_key, path, like),
-        classes=[str(name) for name in classes] if classes is not None and like is None else None,
+        classes=classes,
         x_test=arrays["x_test"] if has_test else None,
         y_test=arrays["y_test"] if has_test else None,
         like=like,
@@ -48,32 +47,29 @@ def read_arrays(path: Path, wanted: set[str | None]) -> tuple[Arrays, dict[str, 
     if path.is_file() and not zipfile.is_zipfile(path):
         raise _damaged(path, "it is no zip archive")
     try:
-        with np.load(path, allow_pickle=False) as file:
-            if not isinstance(file, np.lib.npyio.NpzFile):
-                raise BadInput(f"expected an .npz archive, but {path.name} is a single array")
-            arrays: dict[str, npt.NDArray[Any]] = {}
-            for key in file.files:
-                if key in wanted:
-                    arrays[key] = file[key]
-            return arrays, {key: _describe(file, key, arrays) for key in file.files}
-    except BadInput:
-        raise
-    except ValueError as error:
+        arrays, shapes = read_npz(path, wanted.__contains__)
+    except Refused as error:
         if "pickle" in str(error):
             raise BadInput(
                 f"expected plain number and string arrays in {path.name}, but it holds pickled "
                 "objects, which could run code when loaded; save it again without dtype=object"
             ) from None
         raise _damaged(path, error) from None
-    except (
-        OSError,
-        EOFError,
-        zipfile.BadZipFile,
-        zlib.error,
-        KeyError,
-        NotImplementedError,
-    ) as error:
-        raise _damaged(path, error) from None
+    return arrays, {key: f"{found.dtype.kind}{found.shape}" for key, found in shapes.items()}
+
+
+def _class_names(names: npt.NDArray[Any] | None, path: Path) -> list[str] | None:
+    if names is None:
+        return None
+    if names.ndim != 1 or names.dtype.kind not in "iuUS":
+        raise BadInput(
+            f"expected a row of class names under 'classes' in {path.name}, but it holds "
+            f"{names.dtype} of shape {names.shape}; save one name for each class"
+        )
+    return [
+        name.decode("utf-8", "backslashreplace") if isinstance(name, bytes) else str(name)
+        for name in names.tolist()
+    ]
 
 
 def _damaged(path: Path, error: Exception | str) -> BadInput:
@@ -81,17 +77,6 @@ def _damaged(path: Path, error: Exception | str) -> BadInput:
         f"expected a readable .npz archive, but {path.name} could not be read ({error}); "
         "write it again with numpy.savez"
     )
-
-
-def _describe(file: Any, key: str, arrays: Arrays) -> str:
-    """Type and shape of a member, from its header alone."""
-    if key in arrays:
-        return f"{arrays[key].dtype.kind}{arrays[key].shape}"
-    with file.zip.open(f"{key}.npy") as member:
-        version = np.lib.format.read_magic(member)
-        reader = {1: np.lib.format.read_array_header_1_0, 2: np.lib.format.read_array_header_2_0}
-        shape, _, dtype = reader.get(version[0], reader[2])(member)
-    return f"{dtype.kind}{shape}"
 
 
 def _labels(
@@ -102,7 +87,7 @@ def _labels(
         return arrays[key]
     if like is not None:
         return arrays.get("y")
-    size = len(arrays["x"])
+    size = len(arrays["x"]) if arrays["x"].ndim else 0
     fitting = [k for k, text in shapes.items() if text[0] in "iuUS" and text[1:] == f"({size},)"]
     raise BadInput(
         f"expected labels under the key {key!r} in {path.name}, but it holds {_keys(shapes)}; "

@@ -11,8 +11,25 @@ from typing import BinaryIO, Protocol
 
 from labelproof.data.readers.file_names import printable
 from labelproof.data.readers.pixels import Unreadable
+from labelproof.files import without_waiting
 
 LARGEST_FILE = 2**29  # bytes; no picture within the pixel limit needs more
+
+
+def open_picture(path: str) -> BinaryIO:
+    """A file to read a picture from: an ordinary one, as a pipe would wait and a device never end.
+
+    Raises:
+        Unreadable: If it is anything else, or too large for a picture.
+        OSError: If it cannot be opened.
+    """
+    file = open(path, "rb", opener=without_waiting)  # noqa: SIM115 (the caller closes it)
+    status = os.fstat(file.fileno())
+    if stat.S_ISREG(status.st_mode) and status.st_size <= LARGEST_FILE:
+        return file
+    file.close()
+    large = stat.S_ISREG(status.st_mode)
+    raise Unreadable(f"larger than {LARGEST_FILE >> 20} MB" if large else "not a regular file")
 
 
 class Blobs(Protocol):
@@ -41,14 +58,8 @@ class FileBlobs:
         return len(self.files)
 
     def open(self, index: int) -> BinaryIO:
-        """The file, if it is a regular one; a pipe would block for ever."""
-        path = self.path(index)
-        status = os.stat(path)
-        if not stat.S_ISREG(status.st_mode):
-            raise Unreadable("not a regular file")
-        if status.st_size > LARGEST_FILE:
-            raise Unreadable(f"larger than {LARGEST_FILE >> 20} MB")
-        return open(path, "rb")
+        """The file, if it is an ordinary one."""
+        return open_picture(self.path(index))
 
     def path(self, index: int) -> str:
         """Full path of a file."""

@@ -113,7 +113,7 @@ def _read_all(
     if options.cache is not None:
         entry = cache.build(options.cache, blobs, size, progress)
         rows, hashes = _kept(len(blobs), entry.bad), entry.hashes
-        cached = CachedImages(entry.pixels, rows, size, hashes[rows])
+        cached = CachedImages(entry.pixels, rows, size, hashes[rows], entry.sums)
         x: Inputs = Resident(cached.take(torch.arange(len(rows)))) if fits else cached
         return x, rows, entry.bad
     if fits:

@@ -1,7 +1,8 @@
 """A cache of decoded, resized pictures: one file of pixels, with hashes and exclusions.
 
 An entry is a folder named by what went into it (pictures, their lengths and times, the size),
-written aside and then renamed, so that a reader finds a whole entry or none.
+written aside and then renamed, so that a reader finds a whole entry or none. Each row of pixels has
+a checksum, which is verified whenever the row is read; an entry that is damaged is made again.
 """
 
 from __future__ import annotations
@@ -19,13 +20,15 @@ from typing import BinaryIO
 import numpy as np
 import numpy.typing as npt
 
+from labelproof.data.plain_files import read_npy
 from labelproof.data.readers.picture_bytes import Blobs
 from labelproof.data.readers.pixels import Size, Unreadable, decode
 from labelproof.data.readers.reading_options import Progress
-from labelproof.data.readers.streamed import Hashes, fingerprint, in_chunks, read
+from labelproof.data.readers.streamed import Hashes, Sums, checksum, fingerprint, in_chunks, read
 from labelproof.errors import BadInput
+from labelproof.files import sync_folder, write_json
 
-VERSION = 1  # to be raised whenever decoding or the layout changes
+VERSION = 2  # to be raised whenever decoding or the layout changes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +37,7 @@ class Entry:
 
     pixels: Path
     hashes: Hashes  # (N, 16), of bad ones too
+    sums: Sums  # (N,), of each row of pixels
     bad: dict[int, str]
 
 
@@ -41,21 +45,37 @@ def build(folder: Path, blobs: Blobs, size: Size, progress: Progress | None) -> 
     """The entry of these pictures at this size, made now if there is none yet."""
     key = f"{VERSION}/{size}/{blobs.fingerprint()}"
     place = folder / hashlib.sha256(key.encode()).hexdigest()[:24]
-    if not (place / "entry.json").is_file():
-        try:
-            _write(place, blobs, size, progress)
-        except OSError as error:
-            raise BadInput(
-                f"expected to write decoded images below {folder}, but {error.strerror or error}; "
-                "give another --cache folder, or none"
-            ) from None
-    return _read(place)
+    entry = _read(place, len(blobs), size)
+    if entry is not None:
+        return entry
+    try:
+        shutil.rmtree(place, ignore_errors=True)
+        _write(place, blobs, size, progress)
+        entry = _read(place, len(blobs), size)
+    except OSError as error:
+        raise BadInput(
+            f"expected to write decoded images below {folder}, but {error.strerror or error}; "
+            "give another --cache folder, or none"
+        ) from None
+    if entry is None:
+        raise BadInput(f"expected to read back {place}, but it is damaged; give another --cache")
+    return entry
 
 
-def _read(place: Path) -> Entry:
-    facts = json.loads((place / "entry.json").read_text(encoding="utf-8"))
-    bad = {int(row): why for row, why in facts["bad"].items()}
-    return Entry(pixels=place / "pixels.bin", hashes=np.load(place / "hashes.npy"), bad=bad)
+def _read(place: Path, count: int, size: Size) -> Entry | None:
+    """The entry, or None where there is no whole one."""
+    try:
+        facts = json.loads((place / "entry.json").read_text(encoding="utf-8"))
+        saved = (place / "hashes.npy").read_bytes()
+        whole = (place / "pixels.bin").stat().st_size == count * size[0] * size[1] * 3
+        if not whole or facts["sha256"] != hashlib.sha256(saved).hexdigest():
+            return None
+        table = read_npy(saved)
+        hashes, sums = table[:, :16], np.ascontiguousarray(table[:, 16:]).view("<u4")[:, 0]
+        bad = {int(row): str(why) for row, why in facts["bad"].items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+    return Entry(pixels=place / "pixels.bin", hashes=hashes, sums=sums, bad=bad)
 
 
 def _write(place: Path, blobs: Blobs, size: Size, progress: Progress | None) -> None:
@@ -63,20 +83,27 @@ def _write(place: Path, blobs: Blobs, size: Size, progress: Progress | None) -> 
     aside = Path(tempfile.mkdtemp(prefix="making-", dir=place.parent))
     try:
         with open(aside / "pixels.bin", "wb") as file:
-            hashes, bad = _decode_into(file, blobs, size, progress)
-        np.save(aside / "hashes.npy", hashes)
-        (aside / "entry.json").write_text(json.dumps({"bad": bad}), encoding="utf-8")
+            hashes, sums, bad = _decode_into(file, blobs, size, progress)
+            file.flush()
+            os.fsync(file.fileno())
+        table = np.concatenate([hashes, sums.astype("<u4")[:, None].view(np.uint8)], axis=1)
+        np.save(aside / "hashes.npy", table)
+        saved = (aside / "hashes.npy").read_bytes()
+        facts = {"bad": bad, "sha256": hashlib.sha256(saved).hexdigest()}
+        write_json(aside / "entry.json", facts)
         if not place.exists():  # another run may have made the same entry meanwhile
             os.replace(aside, place)
+            sync_folder(place.parent)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
 
 
 def _decode_into(
     file: BinaryIO, blobs: Blobs, size: Size, progress: Progress | None
-) -> tuple[Hashes, dict[int, str]]:
+) -> tuple[Hashes, Sums, dict[int, str]]:
     """Write a row of pixels per picture, zeros for the bad ones."""
     hashes = np.zeros((len(blobs), 16), np.uint8)
+    sums = np.zeros(len(blobs), np.uint32)
     bad: dict[int, str] = {}
 
     def work(row: int) -> npt.NDArray[np.uint8] | str:
@@ -92,9 +119,10 @@ def _decode_into(
             if isinstance(result, str):
                 bad[row] = result
                 result = np.zeros((*size, 3), np.uint8)
+            sums[row] = checksum(result)
             file.write(result.tobytes())
         if progress is not None:
             progress(start + len(results), len(blobs))
 
     in_chunks(work, len(blobs), store)
-    return hashes, bad
+    return hashes, sums, bad

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import zlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -24,6 +25,7 @@ from labelproof.data.readers.pixels import Size, Unreadable, decode, reason
 from labelproof.errors import RunFailed
 
 Hashes = npt.NDArray[np.uint8]  # (N, 16)
+Sums = npt.NDArray[np.uint32]  # (N,)
 T = TypeVar("T")
 
 
@@ -73,8 +75,11 @@ class CachedImages:
     The file is read rather than mapped, so that the memory of the process stays small.
     """
 
-    def __init__(self, path: Path, rows: npt.NDArray[np.int64], size: Size, hashes: Hashes) -> None:
+    def __init__(
+        self, path: Path, rows: npt.NDArray[np.int64], size: Size, hashes: Hashes, sums: Sums
+    ) -> None:
         self.path = path
+        self.sums = sums  # of every row of the file
         self.rows = rows
         self.shape = (*size, 3)
         self.resident = False
@@ -94,11 +99,20 @@ class CachedImages:
                     raise RunFailed(
                         f"the image cache {self.path} is cut short; delete it and resume"
                     )
+                if checksum(pixels[place]) != self.sums[self.rows[example]]:
+                    raise RunFailed(
+                        f"the image cache {self.path} was damaged; delete it and resume"
+                    )
         return torch.from_numpy(pixels)
 
     def digest(self) -> str:
         """Hash of the encoded pictures and of the size they were brought to."""
         return images_digest(self.hashes, self.shape)
+
+
+def checksum(pixels: npt.NDArray[np.uint8]) -> int:
+    """CRC-32 of a row of pixels: quick, and no flipped bit escapes it."""
+    return zlib.crc32(np.ascontiguousarray(pixels).data)
 
 
 def pool() -> ThreadPoolExecutor:

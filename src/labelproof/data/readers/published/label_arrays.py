@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from labelproof.data.plain_files import Refused, read_plain, read_saved
+from labelproof.data.plain_files import Refused, read_npy, read_plain, read_saved
+from labelproof.data.plain_files.arrays import read_shape
 from labelproof.errors import BadInput
 from labelproof.files import read_regular
 
@@ -40,19 +41,11 @@ def plain_npy(path: Path) -> Any:
     data = read_bytes(path)
     file = io.BytesIO(data)
     try:
-        version = np.lib.format.read_magic(file)
-        header = np.lib.format.read_array_header_1_0 if version[0] == 1 else (
-            np.lib.format.read_array_header_2_0
-        )  # fmt: skip
-        dtype = header(file)[2]
-        if dtype.kind in "biuf":
-            return np.load(io.BytesIO(data), allow_pickle=False)
-        if dtype != np.dtype(object):
-            raise ValueError(f"it holds {dtype}")
-    except Exception as error:  # NumPy parses the header in many ways, and each may fail
+        if read_shape(file).dtype != np.dtype(object):
+            return read_npy(data)
+    except Refused as error:
         raise BadInput(
-            f"expected an .npy file, but {path.name} could not be read "
-            f"({' '.join(str(error).split())[:120]}); fetch it again"
+            f"expected an .npy file, but {path.name} could not be read ({error}); fetch it again"
         ) from None
     return plain(file.read(), path.name)
 
