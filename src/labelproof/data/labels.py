@@ -64,7 +64,7 @@ def encode_labels(
     ]
     classes = known or (_distinct(names, what) if names is not None else None)
     if classes is None:
-        _check_same_kind(columns, what)
+        check_same_kind(columns, what)
         classes = vocabulary(columns)
     codes = [encode(column, classes, what=what, first_row=first_row) for column in columns]
     labels = codes[0] if given is not None else None
@@ -223,7 +223,8 @@ def _refuse_blanks(blank: npt.NDArray[np.bool_], what: str, first_row: int) -> N
         )
 
 
-def _check_same_kind(columns: Sequence[npt.NDArray[Any]], what: str) -> None:
+def check_same_kind(columns: Sequence[npt.NDArray[Any]], what: str) -> None:
+    """Refuse given labels in numbers beside true ones in words, or the reverse."""
     if len({column.dtype.kind for column in columns}) > 1:
         raise BadInput(
             f"expected {what} and the true labels to name classes alike, but one holds numbers "

@@ -1,0 +1,315 @@
+"""Votes as people hold them, checked once: a column a person, a row a vote, or an array.
+
+Shapes: N examples, A annotators, V votes.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor
+
+from labelproof.data.labels import Codes, check_labels, check_same_kind, encode, vocabulary
+from labelproof.data.votes import BLANK, Votes, majority, tied, votes_from_codes
+from labelproof.errors import BadInput
+
+Cells = npt.NDArray[Any]
+SHOWN = 5  # names in a note, at the most
+BLANKS = ("", "nan", "none", "null", "<na>", "nat", "n/a")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncodedVotes:
+    """Votes as codes, their majority, and true labels where known."""
+
+    votes: Votes
+    labels: Codes  # (N,) majority
+    truth: Codes | None
+    classes: tuple[str, ...]
+
+
+def encode_votes(
+    cells: Any,
+    annotators: Sequence[str],
+    *,
+    truth: Any = None,
+    names: Sequence[str] | None = None,
+    what: str = "the votes",
+    first_row: int = 0,
+    notes: Sequence[str] = (),
+) -> EncodedVotes:
+    """Check a table of votes (N, A) and turn it into codes.
+
+    Args:
+        cells: Numbers or names; blank, NaN or a negative number where somebody did not vote.
+        annotators: A names.
+        truth: True labels (N,), where known.
+        names: Names of classes 0..C-1, for integer votes.
+        what: How sentences call the votes.
+        first_row: Number of the first row as the user counts.
+        notes: What is known already that a person should be told.
+    """
+    table = as_cells(cells, what)
+    blank = _blanks(table)
+    _check_everyone(blank, annotators, what, first_row)
+    given = check_labels(_plain(table[~blank]), size=int((~blank).sum()), what=what)
+    columns = [given]
+    if truth is not None:
+        columns.append(check_labels(truth, size=len(table), what=f"the true labels beside {what}"))
+    if names is None:
+        check_same_kind(columns, what)
+    classes = tuple(str(name) for name in names) if names is not None else vocabulary(columns)
+    codes = np.full(table.shape, BLANK, dtype=np.int64)
+    codes[~blank] = encode(given, classes, what=what)
+    if len(np.unique(codes[~blank])) < 2:
+        raise BadInput(
+            f"expected at least two classes in {what}, but everybody says {str(given[0])!r}; "
+            "give examples of another class"
+        )
+    plain = tuple(str(name) for name in annotators)
+    found = votes_from_codes(codes, plain)
+    told = (*notes, *vote_notes(found, classes))
+    votes = votes_from_codes(codes, plain, told)
+    return EncodedVotes(
+        votes=votes,
+        labels=majority(votes, len(classes)).numpy(),
+        truth=encode(columns[1], classes, what=what) if truth is not None else None,
+        classes=classes,
+    )
+
+
+def as_cells(cells: Any, what: str) -> Cells:
+    """An array (N, A); soft targets and one-hot rows are refused."""
+    if isinstance(cells, Tensor):
+        cells = cells.detach().cpu().numpy()
+    table = np.asarray(cells)
+    if table.ndim != 2:
+        raise BadInput(
+            f"expected {what} as one column an annotator, but the shape is {table.shape}; "
+            "give an array of shape (examples, annotators)"
+        )
+    if table.dtype.kind in "iufb" and table.shape[1] > 1:
+        _refuse_targets(table.astype(float), what)
+    return table
+
+
+def is_votes(labels: Any) -> bool:
+    """Whether labels are a table of several annotators: two dimensions, two columns or more."""
+    shape = np.shape(labels)
+    return len(shape) == 2 and shape[1] > 1
+
+
+def _refuse_targets(table: npt.NDArray[np.float64], what: str) -> None:
+    """Say what to do with probabilities or one-hot rows, which look like votes."""
+    known = np.nan_to_num(table, nan=0.0)
+    if (known != np.round(known)).any():
+        raise BadInput(
+            f"expected one class number an annotator in {what}, but fractions such as "
+            f"{known[known != np.round(known)][0]:g} occur; these look like soft targets, which "
+            "cannot be used: give the likeliest class of each row (argmax), or the votes "
+            "themselves"
+        )
+    hot = np.isin(table, (0, 1)).all() and (table.sum(1) == 1).all()
+    if hot and table.shape[1] > 2:
+        raise BadInput(
+            f"expected one class number an annotator in {what}, but every row has a single 1; "
+            "these look like one-hot rows: give the position of the one (argmax)"
+        )
+
+
+def pick_annotators(header: Sequence[str], wanted: Sequence[str], where: str) -> tuple[str, ...]:
+    """The columns that names and patterns such as `rater_*` mean, in the order of the table."""
+    for pattern in wanted:
+        if not any(name == pattern or fnmatchcase(name, pattern) for name in header):
+            raise BadInput(
+                f"expected a column {pattern!r} in {where}, but it has {', '.join(header[:20])}; "
+                "correct --annotators"
+            )
+    found = tuple(name for name in header if any(name == p or fnmatchcase(name, p) for p in wanted))
+    if len(found) < 2:
+        raise BadInput(
+            f"expected two annotators or more for --annotators in {where}, but only "
+            f"{found[0]!r} fits; use --label-column for a single one"
+        )
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wide:
+    """A long table of votes made wide."""
+
+    ids: tuple[str, ...]  # N, in order of appearance
+    first: npt.NDArray[np.int64]  # (N,) row of the long table in which each id appears first
+    annotators: tuple[str, ...]
+    cells: Cells  # (N, A)
+    notes: tuple[str, ...]
+
+
+def widen(ids: Cells, who: Cells, labels: Cells, *, what: str, first_row: int = 0) -> Wide:
+    """One row an example from one row a vote; the last of several answers of a person counts."""
+    names = [_name(value) for value in ids]
+    people = [_name(value) for value in who]
+    for column, values in (("id", names), ("annotator", people)):
+        if "" in values:
+            raise BadInput(
+                f"expected an {column} in every row of {what}, but row "
+                f"{values.index('') + first_row} has none; fill it in or remove the row"
+            )
+    rows = {name: place for place, name in enumerate(dict.fromkeys(names))}
+    annotators = {name: place for place, name in enumerate(sorted(set(people)))}
+    cells = np.full((len(rows), len(annotators)), None, dtype=object)
+    repeated: dict[bool, list[str]] = defaultdict(list)
+    for name, person, label in zip(names, people, labels, strict=True):
+        cell = rows[name], annotators[person]
+        if cells[cell] is not None:
+            repeated[_name(cells[cell]) == _name(label)].append(f"{person} on {name}")
+        cells[cell] = label
+    firsts = np.full(len(rows), -1, dtype=np.int64)
+    for place, name in enumerate(names):
+        if firsts[rows[name]] < 0:
+            firsts[rows[name]] = place
+    return Wide(
+        ids=tuple(rows),
+        first=firsts,
+        annotators=tuple(annotators),
+        cells=cells,
+        notes=_repeats(repeated),
+    )
+
+
+def agree_or_refuse(one: Votes, other: Votes) -> None:
+    """Refuse two tables of the same votes that contradict each other."""
+    shared = [name for name in one.annotators if name in other.annotators]
+    for name in shared:
+        left = one.table[:, one.annotators.index(name)]
+        right = other.table[:, other.annotators.index(name)]
+        differ = (left != right) & (left != BLANK) & (right != BLANK)
+        if differ.any():
+            raise BadInput(
+                f"expected the same votes in both tables, but they differ for annotator {name!r} "
+                f"on {int(differ.sum())} examples (the first is row {int(differ.nonzero()[0])}, "
+                "counting from 0); give one of the two tables"
+            )
+
+
+def vote_notes(votes: Votes, classes: tuple[str, ...]) -> tuple[str, ...]:
+    """What is odd about these votes, a sentence each."""
+    cast = (votes.table != BLANK).sum(0)
+    single = [
+        name for name, count in zip(votes.annotators, cast.tolist(), strict=True) if count == 1
+    ]
+    lonely = [classes[code] for code in _used_by_one(votes, len(classes))]
+    one = int((votes.given == 1).sum())
+    found = (
+        (single, "{n} annotators gave a single label, which says little about them: {list}"),
+        (_same_but_case(votes.annotators), "annotators differ only by case and count as different "
+         "people: {list}"),
+        (_same_but_case(classes), "classes differ only by case and count as different: {list}"),
+        (lonely, "{n} classes are used by one annotator alone: {list}"),
+    )  # fmt: skip
+    notes = [text.format(n=len(names), list=_listed(names)) for names, text in found if names]
+    if one:
+        notes.append(f"{one} of {len(votes.table)} examples have one vote only")
+    ties = int(tied(votes, len(classes)).sum())
+    if ties:
+        notes.append(
+            f"{ties} of {len(votes.table)} examples have no clear majority; the first of the tied "
+            "classes is the given label until the model decides"
+        )
+    return tuple(notes)
+
+
+def _used_by_one(votes: Votes, classes: int) -> list[int]:
+    """Classes that exactly one annotator ever chose, where most annotators could have."""
+    users = [int((votes.table == code).any(0).sum()) for code in range(classes)]
+    return [code for code, count in enumerate(users) if count == 1 and len(votes.annotators) > 2]
+
+
+def _check_everyone(
+    blank: npt.NDArray[np.bool_], annotators: Sequence[str], what: str, first_row: int
+) -> None:
+    if blank.shape[1] != len(annotators):
+        raise BadInput(
+            f"expected a name for each of {blank.shape[1]} annotators in {what}, but "
+            f"{len(annotators)} came"
+        )
+    nobody = np.flatnonzero(blank.all(1))
+    if len(nobody):
+        shown = ", ".join(str(int(row) + first_row) for row in nobody[:3])
+        raise BadInput(
+            f"expected at least one vote for every example in {what}, but {len(nobody)} have none "
+            f"(rows {shown}{' and more' if len(nobody) > 3 else ''}); leave these examples out or "
+            "have them labelled"
+        )
+    silent = [
+        str(name)
+        for name, none in zip(annotators, np.all(blank, axis=0).tolist(), strict=True)
+        if none
+    ]
+    if silent:
+        raise BadInput(
+            f"expected votes of every annotator in {what}, but {_listed(silent)} gave none; "
+            "leave them out"
+        )
+
+
+def _repeats(repeated: dict[bool, list[str]]) -> tuple[str, ...]:
+    notes = []
+    if repeated[True]:
+        notes.append(
+            f"{len(repeated[True])} votes were given twice and count once: "
+            f"{_listed(repeated[True])}"
+        )
+    if repeated[False]:
+        notes.append(
+            f"{len(repeated[False])} times somebody gave two different answers for one example; "
+            f"the last one counts: {_listed(repeated[False])}"
+        )
+    return tuple(notes)
+
+
+def _same_but_case(names: Sequence[str]) -> list[str]:
+    groups: dict[str, list[str]] = defaultdict(list)
+    for name in names:
+        groups[name.strip().lower()].append(name)
+    return [name for group in groups.values() if len(group) > 1 for name in group]
+
+
+def _plain(values: Cells) -> Any:
+    """Numbers as a number array, so that 1.0 beside blanks is class 1."""
+    if values.dtype.kind in "OUS" and all(
+        isinstance(value, int | float | np.integer | np.floating) for value in values
+    ):
+        return values.astype(float)
+    return values
+
+
+def _blanks(table: Cells) -> npt.NDArray[np.bool_]:
+    """(N, A) bool: where nobody voted."""
+    if table.dtype.kind in "iufb":
+        blank: npt.NDArray[np.bool_] = np.isnan(table.astype(float)) | (table < 0)
+        return blank
+    return np.array([[_is_blank(value) for value in row] for row in table], dtype=bool)
+
+
+def _is_blank(value: Any) -> bool:
+    if isinstance(value, int | float | np.integer | np.floating):
+        return bool(value != value or value < 0)
+    return _name(value).lower() in BLANKS
+
+
+def _name(value: Any) -> str:
+    if value is None or (isinstance(value, float) and value != value):
+        return ""
+    return str(value).strip()
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(repr(name) for name in names[:SHOWN]) + more

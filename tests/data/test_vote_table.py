@@ -1,0 +1,110 @@
+"""Reading votes: wide, long and as arrays; what is refused and what is noted."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from labelproof.data.readers.vote_table import (
+    agree_or_refuse,
+    encode_votes,
+    is_votes,
+    pick_annotators,
+    widen,
+)
+from labelproof.data.votes import Votes
+from labelproof.errors import BadInput
+
+PEOPLE = ("ann", "bob", "cy")
+
+
+def test_words_with_blanks_become_codes() -> None:
+    cells = np.array([["cat", "dog", None], ["dog", "", "dog"], [np.nan, "cat", "cat"]], object)
+    found = encode_votes(cells, PEOPLE, truth=["cat", "dog", "dog"])
+    assert found.classes == ("cat", "dog")
+    assert found.votes.table.tolist() == [[0, 1, -1], [1, -1, 1], [-1, 0, 0]]
+    assert found.labels.tolist() == [0, 1, 0]
+    assert found.truth is not None
+    assert found.truth.tolist() == [0, 1, 1]
+    assert any("no clear majority" in note for note in found.votes.notes)
+
+
+def test_numbers_with_minus_one_or_nan_for_blanks() -> None:
+    whole = np.array([[0, 1, -1], [2, 2, 2], [1, 1, 0]])
+    floats = np.where(whole < 0, np.nan, whole.astype(float))
+    for cells in (whole, floats, torch.tensor(whole), pd.DataFrame(floats)):
+        found = encode_votes(cells, PEOPLE)
+        assert found.votes.table.tolist() == whole.tolist()
+        assert found.classes == ("0", "1", "2")
+    mixed = encode_votes(pd.DataFrame({"a": ["1", ""], "b": ["0", "1.0"]}), ("a", "b"))
+    assert mixed.votes.table.tolist() == [[1, 0], [-1, 1]]
+
+
+def test_soft_and_one_hot_targets_are_refused_with_advice() -> None:
+    with pytest.raises(BadInput, match=r"soft targets.*argmax"):
+        encode_votes(np.array([[0.2, 0.8], [0.5, 0.5]]), ("a", "b"))
+    with pytest.raises(BadInput, match=r"one-hot rows.*argmax"):
+        encode_votes(np.eye(3, dtype=int), PEOPLE)
+
+
+def test_examples_and_annotators_without_votes_are_refused() -> None:
+    with pytest.raises(BadInput, match=r"1 have none \(rows 3\)"):
+        encode_votes(np.array([[0, 1], [-1, -1]]), ("a", "b"), first_row=2)
+    with pytest.raises(BadInput, match="'b' gave none"):
+        encode_votes(np.array([[0, -1], [1, -1]]), ("a", "b"))
+    with pytest.raises(BadInput, match="at least two classes"):
+        encode_votes(np.array([[1, 1], [1, 1]]), ("a", "b"))
+
+
+def test_oddities_are_noted() -> None:
+    cells = np.array(
+        [["x", "x", ""], ["y", "y", ""], ["x", "X", "z"], ["y", "y", ""]], dtype=object
+    )
+    notes = " | ".join(encode_votes(cells, ("Ann", "ann", "cy")).votes.notes)
+    assert "1 annotators gave a single label" in notes
+    assert "annotators differ only by case and count as different people: 'Ann', 'ann'" in notes
+    assert "classes differ only by case and count as different: 'X', 'x'" in notes
+    assert "2 classes are used by one annotator alone: 'X', 'z'" in notes
+
+
+def test_long_becomes_wide_and_the_last_answer_counts() -> None:
+    ids = np.array(["p1", "p1", "p2", "p2", "p2", "p1"], object)
+    who = np.array(["ann", "bob", "ann", "ann", "bob", "bob"], object)
+    label = np.array(["cat", "cat", "cat", "dog", "dog", "cat"], object)
+    wide = widen(ids, who, label, what="votes.csv")
+    assert wide.ids == ("p1", "p2")
+    assert wide.annotators == ("ann", "bob")
+    assert wide.cells.tolist() == [["cat", "cat"], ["dog", "dog"]]
+    assert wide.first.tolist() == [0, 2]
+    assert "1 votes were given twice and count once: 'bob on p1'" in wide.notes[0]
+    assert "two different answers" in wide.notes[1]
+    assert "'ann on p2'" in wide.notes[1]
+    with pytest.raises(BadInput, match=r"an annotator in every row of votes.csv, but row 3"):
+        widen(ids, np.array(["a", None, *who[2:]], object), label, what="votes.csv", first_row=2)
+
+
+def test_contradictory_tables_are_refused() -> None:
+    one = Votes(table=torch.tensor([[0, 1], [1, -1]]), annotators=("a", "b"))
+    same = Votes(table=torch.tensor([[0], [-1]]), annotators=("a",))
+    agree_or_refuse(one, same)
+    other = Votes(table=torch.tensor([[0], [0]]), annotators=("a",))
+    with pytest.raises(BadInput, match="differ for annotator 'a' on 1 examples"):
+        agree_or_refuse(one, other)
+
+
+def test_annotators_by_name_and_pattern() -> None:
+    header = ("id", "rater_2", "rater_1", "text")
+    assert pick_annotators(header, ("rater_*",), "t.csv") == ("rater_2", "rater_1")
+    assert pick_annotators(header, ("rater_1", "text"), "t.csv") == ("rater_1", "text")
+    with pytest.raises(BadInput, match="expected a column 'who'"):
+        pick_annotators(header, ("who",), "t.csv")
+    with pytest.raises(BadInput, match="--label-column for a single one"):
+        pick_annotators(header, ("rater_1",), "t.csv")
+
+
+def test_two_dimensions_are_votes_one_column_is_not() -> None:
+    assert is_votes(np.zeros((4, 2)))
+    assert not is_votes(np.zeros((4, 1)))
+    assert not is_votes([0, 1, 2])
