@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint types docs check clean
+.PHONY: demo test lint types docs check mutants clean
 
 demo: $(READY)
 	$(BIN)/labelproof demo
@@ -29,6 +29,12 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
 	touch $(READY)
+
+# Which changes of a module does no test notice? MODULE lies below src/labelproof.
+MODULE ?= functional/select.py
+TESTS ?= tests/functional tests/parity
+mutants: $(READY)
+	OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE $(BIN)/python benchmarks/mutants.py $(MODULE) $(TESTS)
 
 clean:
 	rm -rf .venv site .pytest_cache .mypy_cache .ruff_cache .hypothesis

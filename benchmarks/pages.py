@@ -29,10 +29,10 @@ TITLES = {
 LABELS = {"digits": "sym. 40%"}
 AUROCS = ("error_auroc_own", "error_auroc")
 NOTE = """\
-AUROC of finding wrong labels: *own* by the clean probability described above, the other by
-`p_clean` of labels.csv, which joins it with the noise model of the
+AUROC is how well wrong labels are found. *Own* uses the clean probability described above. The
+other uses `p_clean` of labels.csv, which joins it with the noise model of the
 [calibration](../calibration.md#what-follows-from-it); `--calibrate off` leaves the method's own.
-Commands, settings and all methods side by side: [results.md](../results.md)."""
+Commands, settings and all methods side by side: [results](../results-appendix.md)."""
 HEAD = ("data", "labels", "accuracy, last (%)", "cross-entropy (%)", "ECE, raw", "AUROC, own")
 Summaries = dict[tuple[str, str, str], list[dict[str, Any]]]
 
