@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from labelproof.data.examples import Inputs
-from labelproof.data.task import Task
+from labelproof.data.task import Task, Views
 
 View = Literal["plain", "weak", "strong"]
 
@@ -61,14 +61,15 @@ class Batches:
 
     def _batch(self, rows: Tensor, raw: Tensor) -> Batch:
         raw = raw.to(self.device, non_blocking=True)
-        views = tuple(self._view(view, raw) for view in self.views)
+        views = tuple(draw_view(self.task.views, view, raw, rng=self.rng) for view in self.views)
         return Batch(rows.to(self.device), self.task.y[rows].to(self.device), views)
 
-    def _view(self, view: View, raw: Tensor) -> Tensor:
-        if view == "plain":
-            return self.task.views.plain(raw)
-        make = self.task.views.weak if view == "weak" else self.task.views.strong
-        return make(raw, self.rng)
+
+def draw_view(views: Views, view: View, raw: Tensor, *, rng: torch.Generator) -> Tensor:
+    """A view of a raw batch by its name."""
+    if view == "plain":
+        return views.plain(raw)
+    return views.weak(raw, rng) if view == "weak" else views.strong(raw, rng)
 
 
 def read_ahead(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +13,7 @@ from labelproof.data.examples import Inputs
 from labelproof.data.task import Task
 from labelproof.errors import BadInput, RunFailed
 from labelproof.nets.heads import MultiHead, feature_width
-from labelproof.training.batches import Batches, View, read_ahead
+from labelproof.training.batches import Batches, View, draw_view, read_ahead
 from labelproof.training.learner import SGD, Adam, Learner
 
 Head = Callable[[int, int], nn.Module]  # (features, classes) -> module
@@ -72,13 +73,13 @@ class Run:
             device=self.device,
         )
 
-    def predict(self, net: MultiHead) -> Tensor:
-        """Logits (N, C) of the training set, plain view, eval mode."""
-        return self._whole(net, net)
+    def predict(self, net: MultiHead, view: View = "plain") -> Tensor:
+        """Logits (N, C) of the training set, eval mode."""
+        return self._whole(net, net, view)
 
-    def features(self, net: MultiHead) -> Tensor:
-        """Trunk features (N, F) of the training set, plain view, eval mode."""
-        return self._whole(net, net.trunk_features)
+    def features(self, net: MultiHead, view: View = "plain") -> Tensor:
+        """Trunk features (N, F) of the training set, eval mode."""
+        return self._whole(net, net.trunk_features, view)
 
     def trusted(self, clean: Tensor) -> Tensor:
         """Clean probabilities (N,) with those of labels that a person has confirmed set to one."""
@@ -105,10 +106,11 @@ class Run:
             )
         return mean
 
-    def _whole(self, net: MultiHead, forward: Callable[[Tensor], Tensor]) -> Tensor:
+    def _whole(self, net: MultiHead, forward: Callable[[Tensor], Tensor], view: View) -> Tensor:
         training = net.training
         net.eval()
-        out = torch.cat(list(forward_all(self.task.x, self.task, forward, self.device)))
+        make = partial(draw_view, self.task.views, view, rng=self.rng)
+        out = torch.cat(list(forward_all(self.task.x, self.task, forward, self.device, make)))
         net.train(training)
         return out
 
@@ -123,14 +125,19 @@ def _raw_dtype(task: Task) -> torch.dtype:
 
 @torch.no_grad()
 def forward_all(
-    x: Inputs, task: Task, forward: Callable[[Tensor], Tensor], device: torch.device
+    x: Inputs,
+    task: Task,
+    forward: Callable[[Tensor], Tensor],
+    device: torch.device,
+    make: Callable[[Tensor], Tensor] | None = None,
 ) -> Iterator[Tensor]:
-    """`forward` of the plain view of all inputs, in order, chunk by chunk."""
+    """`forward` of a view of all inputs, plain where no other is made, in order, by chunks."""
+    make = make or task.views.plain
     numbers = torch.Size(x.shape).numel()
     chunk = int(min(max(CHUNK_BYTES // (numbers * 8), 32), 4096))
     rows = (torch.arange(i, min(i + chunk, len(x))) for i in range(0, len(x), chunk))
     for _, raw in read_ahead(x, rows):
-        yield forward(task.views.plain(raw.to(device)))
+        yield forward(make(raw.to(device)))
 
 
 def derive_seed(seed: int, name: str) -> int:
