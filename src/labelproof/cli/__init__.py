@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
+import signal
 import sys
+from types import FrameType
 
 # Threads that wait should sleep: spinning ones slow a busy machine down twentyfold. Read by torch
 # when it is first imported, so this stands before every other import.
@@ -12,8 +16,12 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 from labelproof.errors import BadInput, RunFailed
 
 
+FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
 def main() -> None:
     """Run the command line: exit 0 on success, 2 on bad usage or input, 1 on a failed run."""
+    _end_as_ctrl_c_does()
     try:
         from labelproof.cli.app import app  # here, so that Ctrl-C during a slow import is quiet
 
@@ -25,8 +33,31 @@ def main() -> None:
     except RunFailed as error:
         _stop(str(error), 1)
     except OSError as error:
-        place = f" ({error.filename})" if error.filename else ""
-        _stop(f"{error.strerror or error}{place}.", 1)
+        _stop(_in_words(error), 1)
+
+
+def _end_as_ctrl_c_does() -> None:
+    """Let SIGTERM (a job that runs out of time) and SIGHUP (a lost terminal) stop like Ctrl-C."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)  # Windows has no SIGHUP
+        if number is not None and signal.getsignal(number) == signal.SIG_DFL:  # nohup ignores it
+            with contextlib.suppress(ValueError):  # outside the main thread
+                signal.signal(number, interrupt)
+
+
+def _in_words(error: OSError) -> str:
+    """What the system refused, where, and what to do."""
+    place = f" ({error.filename})" if error.filename else ""
+    if error.errno in FULL:
+        return (
+            f"no space is left on the disk{place}; free some. Everything saved before is intact: "
+            "a run goes on with --resume."
+        )
+    return f"{error.strerror or error}{place}."
 
 
 def _stop(sentence: str, code: int) -> None:
