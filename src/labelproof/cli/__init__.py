@@ -15,7 +15,6 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 from labelproof.errors import BadInput, RunFailed
 
-
 FULL = (errno.ENOSPC, errno.EDQUOT)
 
 

@@ -10,6 +10,7 @@ are looked up among the classes of training.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -44,6 +45,7 @@ def encode_labels(
     known: tuple[str, ...] | None = None,
     what: str = "the labels",
     first_row: int = 0,
+    merge: bool = False,
 ) -> Encoded:
     """Check given and true labels and turn both into codes.
 
@@ -55,6 +57,7 @@ def encode_labels(
         known: Classes of the training data; no other may occur, and one class alone is fine.
         what: How sentences call the labels, such as "the label column 'kind' of birds.csv".
         first_row: Number of the first row as the user counts: 0 in arrays, 2 under a header.
+        merge: Whether names that differ in capitals or blanks alone are one class.
     """
     row = {"size": size, "first_row": first_row}
     columns = [
@@ -62,6 +65,8 @@ def encode_labels(
         for values, name in ((given, what), (truth, f"the true labels beside {what}"))
         if values is not None
     ]
+    if merge:
+        columns = merged(columns, known or names)
     classes = known or (_distinct(names, what) if names is not None else None)
     if classes is None:
         check_same_kind(columns, what)
@@ -74,8 +79,50 @@ def encode_labels(
         labels=labels,
         truth=codes[-1] if truth is not None else None,
         classes=classes,
-        warnings=rare_classes(labels, classes) if labels is not None and known is None else (),
+        warnings=label_notes(labels, classes) if labels is not None and known is None else (),
     )
+
+
+def merged(
+    columns: Sequence[npt.NDArray[Any]], known: Sequence[str] | None = None
+) -> list[npt.NDArray[Any]]:
+    """Checked columns in which names that differ in capitals or blanks alone are spelled alike.
+
+    The spelling is that of the known classes, or the most frequent one.
+    """
+    counts = Counter(str(value) for column in columns for value in column)
+    spelling: dict[str, str] = {}
+    for name in [*(known or ()), *(name for name, _ in counts.most_common())]:
+        spelling.setdefault(_plain(str(name)), str(name))
+    return [
+        column
+        if column.dtype.kind == "i"
+        else np.array([spelling[_plain(str(value))] for value in column], dtype=object)
+        for column in columns
+    ]
+
+
+def _plain(name: str) -> str:
+    """A name without capitals and double blanks."""
+    return " ".join(name.casefold().split())
+
+
+def label_notes(labels: Codes, classes: tuple[str, ...]) -> tuple[str, ...]:
+    """What a person should know of the classes."""
+    alike: dict[str, list[str]] = {}
+    for name in classes:
+        alike.setdefault(_plain(name), []).append(name)
+    same = [names for names in alike.values() if len(names) > 1]
+    shown = "; ".join(" and ".join(map(repr, names)) for names in same[:5])
+    notes = (
+        (
+            f"some classes differ in capitals or blanks alone ({shown}); "
+            "add --merge-labels to make each pair one class",
+        )
+        if same
+        else ()
+    )
+    return (*notes, *rare_classes(labels, classes))
 
 
 def _distinct(names: Sequence[str], what: str) -> tuple[str, ...]:

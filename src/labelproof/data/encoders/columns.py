@@ -9,12 +9,13 @@ value) or name the row (almost as many values as rows) are left out, and `descri
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from labelproof.data.encoders.spellings import amount, day_first, iso_date
 from labelproof.data.optional_packages import need
 from labelproof.errors import BadInput
 
@@ -40,6 +41,7 @@ class Column:
     std: float = 1.0
     indicator: bool = False  # whether a column says that the value was missing
     levels: tuple[str, ...] = ()
+    day_first: bool | None = None  # of dates such as 3/4/2024; None where they are written ISO
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -52,7 +54,7 @@ class Column:
         """(N, len(outputs)) numbers."""
         if self.kind == "category":
             return _one_hot(as_words(series), self.levels)
-        values = as_numbers(series, self.kind)
+        values = as_numbers(series, self.kind, self.day_first)
         _refuse_infinite(values, self.name, what, first_row)
         missing = np.isnan(values)
         with np.errstate(over="ignore"):  # a stranger to training data, which is cut off
@@ -124,7 +126,12 @@ def _fit_column(name: str, series: Series, what: str, first_row: int) -> Column 
     _refuse_infinite(values, name, what, first_row)
     if kind == "number" and _counts_rows(values):
         return "numbers the rows"
-    return _fit_number(name, kind, values)
+    found = _fit_number(name, kind, values)
+    if kind != "date" or need("pandas", "table", "a table").api.types.is_datetime64_any_dtype(
+        series
+    ):
+        return found
+    return replace(found, day_first=day_first(series.dropna().astype(str)))
 
 
 def _fit_number(name: str, kind: Kind, values: Floats) -> Column:
@@ -164,20 +171,33 @@ def kind_of(series: Series) -> Kind:
     present = series.dropna()
     if np.isfinite(as_numbers(present, "number")).mean() >= MOSTLY:
         return "number"
-    dates = present.astype(str).str.fullmatch(ISO_DATE)
-    parsed = dates.all() and np.isfinite(as_numbers(present, "date")).all()
+    words = present.astype(str)
+    dates = words.str.fullmatch(ISO_DATE).all() or day_first(words) is not None
+    parsed = dates and np.isfinite(as_numbers(present, "date")).all()
     return "date" if parsed else "category"
 
 
-def as_numbers(series: Series, kind: Kind) -> Floats:
-    """float64, nan where there is no number; dates are days since 1970."""
+def as_numbers(series: Series, kind: Kind, day_comes_first: bool | None = None) -> Floats:
+    """float64, nan where there is no number; dates are days since 1970.
+
+    Args:
+        series: The column.
+        kind: What it holds.
+        day_comes_first: Of dates such as 3/4/2024, as training data had them; None finds out.
+    """
     pandas = need("pandas", "table", "a table")
     if kind == "date":
-        moments = pandas.to_datetime(series, errors="coerce", utc=True, format="ISO8601")
+        first = day_comes_first
+        if first is None and not pandas.api.types.is_datetime64_any_dtype(series):
+            first = day_first(series.dropna().astype(str))
+        written = series.map(lambda value: iso_date(value, first))
+        moments = pandas.to_datetime(written, errors="coerce", utc=True, format="ISO8601")
         nanoseconds = moments.dt.tz_localize(None).to_numpy("datetime64[ns]")
         days = nanoseconds.astype(np.int64) / 86_400e9
         return np.where(np.isnat(nanoseconds), np.nan, days)
     values = pandas.to_numeric(series, errors="coerce")
+    if values.isna().any() and not pandas.api.types.is_numeric_dtype(series):
+        values = values.where(values.notna() | series.isna(), series.map(amount))
     return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan), dtype=np.float64)
 
 

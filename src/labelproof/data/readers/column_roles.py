@@ -90,7 +90,7 @@ def recognise(roles: Roles, features: Frame) -> tuple[Roles, Frame]:
     if roles.file is None and roles.text is None:
         found["file"] = next((n for n in words if _holds_paths(n, features[n])), None)
         others = [name for name in features.columns if name not in (found["id"], found["file"])]
-        texts = [name for name in words if name in others and _holds_texts(features[name])]
+        texts = [name for name in words if name in others and holds_texts(features[name])]
         if found["file"] is None and texts and (len(others) == 1 or others == texts):
             usual = [name for name in texts if name.lower() in TEXT_NAMES]
             found["text"] = (usual or texts)[0] if len(texts) == 1 or usual else None
@@ -107,7 +107,8 @@ def _holds_paths(name: str, series: Any) -> bool:
     return name.lower() in FILE_NAMES and all(is_image(str(value)) for value in present)
 
 
-def _holds_texts(series: Any) -> bool:
+def holds_texts(series: Any) -> bool:
+    """Whether a column of words holds sentences rather than categories."""
     lengths = series.dropna().astype(str).str.len()
     return bool(lengths.mean() >= LONG and series.nunique() > len(series) / 2)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from labelproof.data.examples import Examples
-from labelproof.data.labels import encode_labels, rare_classes
+from labelproof.data.labels import encode_labels, label_notes
 from labelproof.data.readers.delimited import (
     FILE_NAMES,
     LABEL_NAMES,
@@ -88,11 +88,12 @@ def labelled_images(
         known=known,
         what=what,
         first_row=first_row,
+        merge=options.merge_labels,
     )
     pictures = prepare(blobs, options, like, progress, printable(about["path"]))
     rows = pictures.rows
     labels = coded.labels[rows] if coded.labels is not None else None
-    rare = rare_classes(labels, coded.classes) if labels is not None and like is None else ()
+    rare = label_notes(labels, coded.classes) if labels is not None and like is None else ()
     return Examples(
         x=pictures.x,
         labels=labels,

@@ -29,6 +29,7 @@ class SourceOptions:
     max_bad: float = 0.01  # share of unreadable files that is tolerated
     cache: Path | None = None  # folder for decoded, resized images
     memory_gb: float = 2.0  # images that fit into this much stay in memory
+    merge_labels: bool = False  # labels that differ in capitals or blanks alone are one class
     text_model: Path | None = None  # folder of a transformer, for embeddings of texts
 
     @property

@@ -29,6 +29,7 @@ from labelproof.data.labels import encode_labels
 from labelproof.data.readers.column_roles import Roles, assign, read_ids, recognise
 from labelproof.data.readers.file_names import printable
 from labelproof.data.readers.image_folder import check_files, labelled_images
+from labelproof.data.readers.leakage import refuse_copies, unused_texts
 from labelproof.data.readers.picture_bytes import FileBlobs
 from labelproof.data.readers.reading_options import Progress, SourceOptions
 from labelproof.data.readers.table_files import PARQUET, read_csv, read_header, read_parquet
@@ -99,6 +100,8 @@ def from_frame(
     about = {**about, "columns": roles.present()}
     ids = read_ids(frame, roles.id, what, first_row)
     given = frame[roles.label].to_numpy(dtype=object) if roles.label else None
+    if like is None and roles.file is None and roles.text is None:
+        refuse_copies(features, given, what)
     truth = frame[roles.truth].to_numpy(dtype=object) if roles.truth else None
     if roles.file is not None:
         root = Path(about["path"]).parent
@@ -115,6 +118,7 @@ def from_frame(
         known=like.classes if like is not None else None,
         what=f"the label column {roles.label!r} of {what}",
         first_row=first_row,
+        merge=options.merge_labels,
     )
     encoded = _encode(frame, features, roles, options, like, what, first_row)
     return Examples(
@@ -129,6 +133,7 @@ def from_frame(
             **about,
             "encoding": encoded.encoder.describe(),
             "warnings": [
+                *(unused_texts(features) if like is None and roles.text is None else ()),
                 *coded.warnings,
                 *encoded.warnings,
                 *(giveaways(features, coded.labels) if like is None else ()),
