@@ -9,7 +9,6 @@ import numpy.typing as npt
 
 from labelproof.data.encoders.columns import Frame, as_words, kind_of
 from labelproof.data.readers.column_roles import holds_texts
-from labelproof.errors import BadInput
 
 LABEL_LIKE = ("label", "class", "target", "clean", "true", "truth", "gold", "correct", "given")
 LEAST_ROWS = 20  # of fewer, agreement says little
@@ -17,25 +16,24 @@ NEARLY = 0.95  # share of equal rows from which a column of two values is a copy
 HALF = 0.5  # the same for three classes and more, or for a column with a telling name
 
 
-def refuse_copies(features: Frame, given: npt.NDArray[Any] | None, what: str) -> None:
-    """Refuse a column that nearly repeats the label, as a column of true labels does.
+def copies(features: Frame, given: npt.NDArray[Any] | None) -> dict[str, str]:
+    """Columns that nearly repeat the label, as a column of true labels does, each with a note.
 
-    Raises:
-        BadInput: With the ways out: it is the truth, or it is left out.
+    They are left out of the features: the labels would be judged by a copy of themselves.
     """
     if given is None or len(given) < LEAST_ROWS:
-        return
+        return {}
     labels = _folded(given)
     classes = set(labels)
+    found: dict[str, str] = {}
     for name in features.columns:
         share = _agreement(features[name], labels, classes)
         if share >= (HALF if len(classes) > 2 or _telling(str(name)) else NEARLY):
-            raise BadInput(
-                f"expected features in {what}, but the column {str(name)!r} equals the label in "
-                f"{share:.0%} of the rows, so the labels would be judged by a copy of themselves; "
-                f"if it holds true labels, say --truth-key {name}; else leave it out with "
-                f"--drop-column {name}"
+            found[name] = (
+                f"the column {str(name)!r} equals the label in {share:.0%} of the rows and is left "
+                f"out; if it holds true labels, add --truth-key {name} to measure against them"
             )
+    return found
 
 
 def unused_texts(features: Frame) -> list[str]:

@@ -29,12 +29,13 @@ from labelproof.data.labels import encode_labels
 from labelproof.data.readers.column_roles import Roles, assign, read_ids, recognise
 from labelproof.data.readers.file_names import printable
 from labelproof.data.readers.image_folder import check_files, labelled_images
-from labelproof.data.readers.leakage import refuse_copies, unused_texts
+from labelproof.data.readers.leakage import copies, unused_texts
 from labelproof.data.readers.picture_bytes import FileBlobs
 from labelproof.data.readers.reading_options import Progress, SourceOptions
 from labelproof.data.readers.table_files import PARQUET, read_csv, read_header, read_parquet
 from labelproof.errors import BadInput
 
+COPY = "nearly repeats the label"
 MOST_SHOWN = 12  # columns in the caption of a row
 
 
@@ -95,13 +96,13 @@ def from_frame(
     if not len(frame):
         raise BadInput(f"expected rows in {what}, but there is only a header; check the file")
     features = frame.drop(columns=[*roles.named, *options.drop_columns], errors="ignore")
+    given = frame[roles.label].to_numpy(dtype=object) if roles.label else None
+    copied = copies(features, given) if like is None else {}
+    features = features.drop(columns=list(copied))
     if like is None:
         roles, features = recognise(roles, features)
-    about = {**about, "columns": roles.present()}
+    about = {**about, "columns": roles.present(), "left_out": {str(n): COPY for n in copied}}
     ids = read_ids(frame, roles.id, what, first_row)
-    given = frame[roles.label].to_numpy(dtype=object) if roles.label else None
-    if like is None and roles.file is None and roles.text is None:
-        refuse_copies(features, given, what)
     truth = frame[roles.truth].to_numpy(dtype=object) if roles.truth else None
     if roles.file is not None:
         root = Path(about["path"]).parent
@@ -133,6 +134,7 @@ def from_frame(
             **about,
             "encoding": encoded.encoder.describe(),
             "warnings": [
+                *copied.values(),
                 *(unused_texts(features) if like is None and roles.text is None else ()),
                 *coded.warnings,
                 *encoded.warnings,

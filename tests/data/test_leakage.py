@@ -1,0 +1,53 @@
+"""A new user's mistakes with a table: forgotten options, true labels among the features."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from labelproof.data.readers import SourceOptions, load
+
+RNG = np.random.default_rng(0)
+SIZE = 200
+WORDS = ["the parcel came late", "good quality and fast", "would buy again any time", "never again"]
+
+
+def table(tmp_path, classes=("neg", "neu", "pos"), noise=0.3, **columns):
+    clean = RNG.choice(classes, SIZE)
+    label = np.where(RNG.random(SIZE) < noise, RNG.choice(classes, SIZE), clean)
+    text = [f"{RNG.choice(WORDS)} {RNG.choice(WORDS)} no. {i}" for i in range(SIZE)]
+    frame = pd.DataFrame({"text": text, "clean": clean, **columns, "label": label})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    return tmp_path / "t.csv"
+
+
+def test_a_forgotten_text_column_is_found_and_true_labels_are_no_feature(tmp_path):
+    found = load(table(tmp_path))
+    assert found.about["columns"]["text"] == "text"
+    assert "'clean' equals the label in" in found.about["warnings"][0]
+    assert "--truth-key clean" in found.about["warnings"][0]
+
+
+def test_a_text_beside_features_is_pointed_out(tmp_path):
+    found = load(table(tmp_path, age=RNG.integers(20, 60, SIZE)))
+    assert [column.name for column in found.encoder.columns] == ["age"]
+    assert any("looks like text" in note and "--text-column text" in note
+               for note in found.about["warnings"])  # fmt: skip
+
+
+def test_a_feature_that_shares_two_words_with_the_label_is_kept(tmp_path):
+    smoker = RNG.choice(["yes", "no"], SIZE)
+    path = table(tmp_path, classes=("yes", "no"), smoker=smoker, age=RNG.integers(20, 60, SIZE))
+    names = [column.name for column in load(path).encoder.columns]
+    assert "smoker" in names
+    assert "clean" not in names
+
+
+@pytest.mark.parametrize("merge", [False, True])
+def test_labels_that_differ_in_capitals_alone(tmp_path, merge):
+    labels = RNG.choice(["OK", "ok", "ok ", "bad"], SIZE)
+    pd.DataFrame({"a": RNG.normal(size=SIZE), "label": labels}).to_csv(tmp_path / "t.csv")
+    found = load(tmp_path / "t.csv", SourceOptions(merge_labels=merge))
+    assert found.classes == (("bad", "ok") if merge else ("OK", "bad", "ok"))
+    assert any("--merge-labels" in note for note in found.about["warnings"]) is not merge
