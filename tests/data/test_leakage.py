@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from labelproof.data.readers import SourceOptions, load
+from labelproof.data.readers import SourceOptions, from_arrays, load
+from labelproof.errors import BadInput
 
 RNG = np.random.default_rng(0)
 SIZE = 200
@@ -51,3 +52,36 @@ def test_labels_that_differ_in_capitals_alone(tmp_path, merge):
     found = load(tmp_path / "t.csv", SourceOptions(merge_labels=merge))
     assert found.classes == (("bad", "ok") if merge else ("OK", "bad", "ok"))
     assert any("--merge-labels" in note for note in found.about["warnings"]) is not merge
+
+
+def test_json_lines_and_excel_are_read_like_csv(tmp_path):
+    frame = pd.DataFrame({"a": RNG.normal(size=30), "b": RNG.choice(["u", "v"], 30),
+                          "label": RNG.choice(["x", "y"], 30)})  # fmt: skip
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    frame.to_json(tmp_path / "t.jsonl", orient="records", lines=True, double_precision=15)
+    frame.to_excel(tmp_path / "t.xlsx", index=False)
+    first = load(tmp_path / "t.csv")
+    for name in ("t.jsonl", "t.xlsx"):
+        found = load(tmp_path / name)
+        assert found.classes == first.classes
+        assert np.array_equal(found.labels, first.labels)
+        assert np.allclose(found.x.data, first.x.data, atol=1e-6)
+
+
+@pytest.mark.parametrize("text", ["{", "[1]", '{"a": [1], "label": 2}', '"x"', "", "\n\n"])
+def test_other_json_lines_are_refused(tmp_path, text):
+    (tmp_path / "t.jsonl").write_text(text)
+    with pytest.raises(BadInput):
+        load(tmp_path / "t.jsonl")
+    (tmp_path / "t.xlsx").write_text(text)
+    with pytest.raises(BadInput, match="Excel"):
+        load(tmp_path / "t.xlsx")
+
+
+def test_lists_of_texts_from_python():
+    texts = [f"{'good fine great' if i % 2 else 'bad poor awful'} thing {i}" for i in range(40)]
+    labels = ["pos" if i % 2 else "neg" for i in range(40)]
+    train = from_arrays(texts[:30], labels[:30], x_test=texts[30:], y_test=labels[30:])
+    assert train.captions[0] == texts[0]
+    assert len(train.test) == 10
+    assert len(from_arrays(np.array(texts[:3]), None, like=train)) == 3

@@ -85,3 +85,12 @@ def test_bad_calls_are_refused() -> None:
         find_label_issues(labels=DATA.y[:5], pred_probs=PROBS)
     with pytest.raises(BadInput, match="number the classes from 0"):
         find_label_issues(labels=DATA.y + 1, pred_probs=PROBS[:, :2])
+
+
+def test_cleanlabs_order_of_arguments_is_understood() -> None:
+    rng = np.random.default_rng(0)
+    probs = rng.dirichlet(np.ones(3), 60)
+    labels = np.where(rng.random(60) < 0.7, probs.argmax(1), rng.integers(0, 3, 60))
+    named = find_label_issues(labels=labels, pred_probs=probs)
+    assert np.array_equal(find_label_issues(labels, probs), named)
+    assert np.array_equal(find_label_issues(labels.tolist(), probs.tolist()), named)

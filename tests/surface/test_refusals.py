@@ -10,8 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+import labelproof
 from labelproof.cli import main
+from labelproof.cli.app import app
 
 Shell = Callable[..., tuple[int, str]]
 NAMES = np.array(["ant", "bee", "cow"])
@@ -187,3 +190,17 @@ def test_decisions_edited_by_hand(line: str, here: Path, shell: Shell) -> None:
     assert path.read_bytes() == before
     assert not (here / "new.csv").exists()
     assert not (here / "again").exists()
+
+
+def test_an_option_given_twice_is_refused_rather_than_halved():
+    said = CliRunner().invoke(
+        app, ["fit", "x.csv", "--label-column", "a", "--epochs=2", "--label-column", "b"]
+    )
+    assert said.exit_code == 2
+    assert "--label-column was given 2 times" in said.stderr
+
+
+def test_the_version_is_told():
+    said = CliRunner().invoke(app, ["--version"])
+    assert said.exit_code == 0
+    assert said.stdout.strip() == f"labelproof {labelproof.__version__}"

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-import typer
+from typing import Annotated
 
+import typer
+from typer.core import TyperCommand, TyperOption
+
+import labelproof
 from labelproof.cli.bench import bench
 from labelproof.cli.corrupt import corrupt
 from labelproof.cli.demo import demo
@@ -23,5 +27,42 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+class Once(TyperCommand):
+    """A command that refuses an option given twice where only one value can count."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Count the options before they are read."""
+        single = {
+            name: option.opts[-1]
+            for option in self.params
+            if isinstance(option, TyperOption) and not option.multiple and not option.is_flag
+            for name in option.opts
+        }
+        words = args[: args.index("--")] if "--" in args else args
+        given = [single[word.split("=")[0]] for word in words if word.split("=")[0] in single]
+        twice = next((name for name in given if given.count(name) > 1), None)
+        if twice is not None:
+            raise typer.BadParameter(f"{twice} was given {given.count(twice)} times; give it once.")
+        return super().parse_args(ctx, args)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"labelproof {labelproof.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    """Train a classifier on labels that are partly wrong, and find out which ones are."""
+
+
 for command in (demo, fit, report, review, predict, export, bench, plan, methods, corrupt):
-    app.command()(command)
+    app.command(cls=Once)(command)

@@ -46,7 +46,8 @@ def find_label_issues(
     """Which labels look wrong.
 
     Args:
-        X: inputs, as `NoisyLabelClassifier` takes them; a classifier is trained on them.
+        X: inputs, as `NoisyLabelClassifier` takes them; a classifier is trained on them. The order
+            (labels, pred_probs) of cleanlab works too.
         labels: the given labels, (N,).
         pred_probs: instead of X, probabilities (N, C) of another model, best out of sample; column
             k belongs to the k-th of the sorted labels.
@@ -90,6 +91,7 @@ def _judge(X: Any, labels: Any, pred_probs: Any, classifier: NoisyLabelClassifie
             "give labels together with either inputs X or probabilities pred_probs: "
             "find_label_issues(X, labels) or find_label_issues(labels=..., pred_probs=...)."
         )
+    X, labels, pred_probs = _sorted_out(X, labels, pred_probs, classifier)
     if pred_probs is not None:
         return _judge_probabilities(np.asarray(labels), np.asarray(pred_probs, dtype=np.float64))
     fitted = (classifier or NoisyLabelClassifier()).fit(X, labels)
@@ -99,6 +101,24 @@ def _judge(X: Any, labels: Any, pred_probs: Any, classifier: NoisyLabelClassifie
         margin=table.margin.double().numpy(),
         suspect=table.suspect.numpy(),
     )
+
+
+def _sorted_out(
+    X: Any, labels: Any, pred_probs: Any, classifier: NoisyLabelClassifier | None
+) -> tuple[Any, Any, Any]:
+    """Arguments in their places: cleanlab's users write (labels, pred_probs), without names.
+
+    One column of labels before rows that each sum to one can be nothing else.
+    """
+    if pred_probs is not None or classifier is not None:
+        return X, labels, pred_probs
+    first, second = np.asarray(X), np.asarray(labels)
+    if first.ndim != 1 or second.ndim != 2 or second.dtype.kind != "f":
+        return X, labels, None
+    rows = len(first) == len(second) and second.shape[1] > 1
+    if rows and (second >= 0).all() and np.allclose(second.sum(1), 1, atol=1e-3):
+        return None, X, labels
+    return X, labels, None
 
 
 def _judge_probabilities(labels: npt.NDArray[Any], probs: npt.NDArray[np.float64]) -> Judged:

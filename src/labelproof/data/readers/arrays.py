@@ -13,7 +13,7 @@ from torch import Tensor
 
 from labelproof.data.examples import Examples, Resident
 from labelproof.data.labels import encode_labels
-from labelproof.data.readers.frames import from_features, needs_encoding
+from labelproof.data.readers.frames import are_texts, from_features, from_texts, needs_encoding
 from labelproof.errors import BadInput
 
 CHUNK = 8192  # rows checked or converted at a time, so that no second copy of the data is needed
@@ -37,7 +37,7 @@ def from_arrays(
     Args:
         x: Images, uint8 (N, H, W, 3), (N, H, W) grey or (N, 3, H, W), or floats in [0, 1] of such
             a shape; vectors (N, D) of any number type; or a frame of pandas, which is encoded like
-            a table where it has words or gaps.
+            a table where it has words or gaps; or a list of texts.
         y: Given labels (N,), numbers or names; None for data to predict on, together with `like`.
         truth: True labels (N,), which only the audit sees.
         ids: A name per example.
@@ -53,6 +53,10 @@ def from_arrays(
     """
     if y is None and like is None:
         raise BadInput(f"expected labels with {name}, but none came; training needs a label each")
+    if are_texts(x, like):
+        return from_texts(
+            x, y, truth=truth, ids=ids, classes=classes, x_test=x_test, y_test=y_test, like=like
+        )
     if needs_encoding(x, like):
         return from_features(
             x, y, truth=truth, ids=ids, classes=classes, x_test=x_test, y_test=y_test, like=like

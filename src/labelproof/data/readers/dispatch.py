@@ -14,7 +14,7 @@ from labelproof.data.readers.reading_options import Progress, SourceOptions
 from labelproof.data.readers.table import load_table
 from labelproof.errors import BadInput
 
-TABLES = (".csv", ".tsv", ".txt", ".parquet", ".pq")
+TABLES = (".csv", ".tsv", ".txt", ".parquet", ".pq", ".jsonl", ".ndjson", ".xlsx")
 DEFAULTS = SourceOptions()
 
 
@@ -63,8 +63,8 @@ def load(
     if like is not None and is_image(path.name):
         return load_picture(path, options, like, progress)
     raise BadInput(
-        f"expected an .npz file, a CSV or Parquet table or a folder, but {printable(path.name)} is "
-        "none of these by its suffix; rename or convert it"
+        "expected an .npz file, a table (CSV, Parquet, JSON lines, Excel) or a folder, but "
+        f"{printable(path.name)} is none of these by its suffix; rename or convert it"
     )
 
 

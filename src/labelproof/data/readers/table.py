@@ -32,7 +32,15 @@ from labelproof.data.readers.image_folder import check_files, labelled_images
 from labelproof.data.readers.leakage import copies, unused_texts
 from labelproof.data.readers.picture_bytes import FileBlobs
 from labelproof.data.readers.reading_options import Progress, SourceOptions
-from labelproof.data.readers.table_files import PARQUET, read_csv, read_header, read_parquet
+from labelproof.data.readers.table_files import (
+    EXCEL,
+    LINES,
+    PARQUET,
+    read_csv,
+    read_frame,
+    read_header,
+    read_parquet,
+)
 from labelproof.errors import BadInput
 
 COPY = "nearly repeats the label"
@@ -74,11 +82,19 @@ def load_table(
         alone = roles.file is not None or roles.text is not None
         wanted = roles.named if alone else [n for n in header if n not in options.drop_columns]
         frame = read_parquet(path, wanted)
+    elif path.suffix.lower() in (*LINES, *EXCEL):
+        frame = read_frame(path)
     else:
         frame = read_csv(path, roles.named)
-    first_row = 0 if parquet else 2
-    about = {"source": "parquet" if parquet else "csv", "path": str(path)}
+    first_row = 0 if parquet else 1 if path.suffix.lower() in LINES else 2
+    about = {"source": _source(path), "path": str(path)}
     return from_frame(frame, roles, options, like, progress, about, first_row)
+
+
+def _source(path: Path) -> str:
+    suffix = path.suffix.lower()
+    names = {PARQUET: "parquet", LINES: "jsonl", EXCEL: "excel"}
+    return next((name for suffixes, name in names.items() if suffix in suffixes), "csv")
 
 
 def from_frame(

@@ -1,8 +1,10 @@
-"""CSV and Parquet files as frames of pandas; what cannot be read is told in one sentence."""
+"""CSV, Parquet, JSON lines and Excel as frames of pandas; what fails is told in a sentence."""
 
 from __future__ import annotations
 
+import json
 import warnings
+import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,16 +15,37 @@ from labelproof.data.optional_packages import need
 from labelproof.data.readers.delimited import layout, reading
 from labelproof.data.readers.file_names import printable
 from labelproof.errors import BadInput
+from labelproof.files import read_regular
 
 PARQUET = (".parquet", ".pq")
+LINES = (".jsonl", ".ndjson")
+EXCEL = (".xlsx",)
+LARGEST = 2**33  # bytes of a file of JSON lines
+LARGEST_SHEET = 2**31  # bytes of the XML in an Excel file
 BLANKS = ("", "na", "NA", "n/a", "N/A", "nan", "NaN", "NAN", "null", "NULL", "None", "<NA>", "?")
 
 
 def read_header(path: Path) -> tuple[str, ...]:
     """Names of the columns."""
-    if path.suffix.lower() not in PARQUET:
-        return layout(path).header
-    return tuple(_schema(path).names)
+    suffix = path.suffix.lower()
+    if suffix in PARQUET:
+        return tuple(_schema(path).names)
+    if suffix in LINES or suffix in EXCEL:
+        return tuple(str(name) for name in read_frame(path).columns)
+    return layout(path).header
+
+
+def read_frame(path: Path) -> Frame:
+    """A file of JSON lines (an object a line) or the first sheet of an Excel file."""
+    frame = _read_lines(path) if path.suffix.lower() in LINES else _read_excel(path)
+    frame.columns = [printable(" ".join(str(name).split())) for name in frame.columns]
+    twice = frame.columns[frame.columns.duplicated()]
+    if len(twice):
+        raise BadInput(
+            f"expected distinct columns in {printable(path.name)}, but {twice[0]!r} comes twice; "
+            "rename one"
+        )
+    return frame
 
 
 def read_csv(path: Path, words: Sequence[str]) -> Frame:
@@ -53,6 +76,48 @@ def read_csv(path: Path, words: Sequence[str]) -> Frame:
                 f"expected rows of {len(found.header)} cells in {printable(path.name)}, but "
                 f"{_first_line(error)}; quote cells that contain {found.delimiter!r}"
             ) from None
+
+
+def _read_lines(path: Path) -> Frame:
+    pandas = need("pandas", "table", "a file of JSON lines")
+    rows = []
+    for number, line in enumerate(read_regular(path, LARGEST).splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise _bad_line(path, number, str(error)) from None
+        if not isinstance(row, dict) or any(isinstance(v, (dict, list)) for v in row.values()):
+            raise _bad_line(path, number, "it is no object of plain values")
+        rows.append(row)
+    if not rows:
+        raise BadInput(f"expected rows in {printable(path.name)}, but it is empty; check the path")
+    return pandas.DataFrame(rows)
+
+
+def _bad_line(path: Path, number: int, why: str) -> BadInput:
+    return BadInput(
+        f"expected a JSON object of plain values in every line of {printable(path.name)}, but line "
+        f"{number} is none ({' '.join(why.split())[:120]}); correct it, or save the table as CSV"
+    )
+
+
+def _read_excel(path: Path) -> Frame:
+    pandas = need("pandas", "table", "an Excel table")
+    need("openpyxl", "table", "an Excel table")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            if sum(member.file_size for member in archive.infolist()) > LARGEST_SHEET:
+                raise ValueError("its sheets are larger than 2 GB")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of styles and validations, which are of no use here
+            return pandas.read_excel(path, engine="openpyxl", keep_default_na=False, na_values=[""])
+    except Exception as error:  # the library fails in many ways on a damaged file
+        raise BadInput(
+            f"expected an Excel table, but {printable(path.name)} could not be read "
+            f"({_first_line(error)}); save it again, or as CSV"
+        ) from None
 
 
 def read_parquet(path: Path, wanted: Sequence[str]) -> Frame:
