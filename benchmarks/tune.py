@@ -21,8 +21,9 @@ import torch
 
 from labelproof.data.examples import Resident
 from labelproof.data.readers import SourceOptions, load
-from labelproof.pipeline import fit
+from labelproof.pipeline import Given, run
 from labelproof.recipes.recipe import own_data
+from labelproof.runs.spec import RunSpec
 
 TRAIN, JUDGE = 20_000, 10_000
 Round = tuple[dict[str, Any], list[dict[str, Any]]]  # where it starts, and five changes of that
@@ -371,7 +372,9 @@ def trial(job: tuple[str, str, int, dict[str, Any]]) -> tuple[float, float]:
         data, x=Resident(values[train]), labels=data.labels[train], ids=None, truth=None, test=None
     )
     start = time.perf_counter()
-    result = fit(part, replace(own_data(name, "vectors"), **change), name=name, seed=0, how="off")
+    method = replace(own_data(name, "vectors"), **change)
+    spec = RunSpec(method=name, calibrate="off")
+    result = run(spec, Given(data=part, method=method)).result
     probabilities = result.predict(Resident(values[judge]))
     given = torch.as_tensor(data.labels[judge])
     return (probabilities.argmax(1) == given).float().mean().item(), time.perf_counter() - start

@@ -1,159 +1,164 @@
-"""One way through: examples in, a trained model and a verdict on every label out."""
+"""From a spec to a run folder: read, assemble, train, judge, write. The only assembly of a run.
+
+spec -> read -> assemble -> settle what was left open -> train -> judge -> write
+"""
 
 from __future__ import annotations
 
-import copy
 import shutil
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
-
-import torch
-from torch import nn
 
 from labelproof import report
 from labelproof.data.examples import Examples
-from labelproof.data.task import Task
-from labelproof.judging import How, calibrate
+from labelproof.data.readers import Progress, load
+from labelproof.errors import BadInput
 from labelproof.judging.tune import choose_lambda_u, decided, undecided
-from labelproof.nets import build_trunk, choose_net, feature_width
+from labelproof.judging.verdict import Judged, judge
+from labelproof.recipes.recipe import chosen_method, chosen_net
+from labelproof.run_files import FOLDS, TENSORBOARD, TRIALS
 from labelproof.runs import folder as runfolder
-from labelproof.runs.prepare import prepare
-from labelproof.runs.reviewed import hold, write_held
-from labelproof.training.log import Reporter
-from labelproof.training.loop import Result, train
+from labelproof.runs.held import hold, write_held
+from labelproof.runs.prepare import Assembled, prepare
+from labelproof.runs.spec import RunSpec
+from labelproof.training.log import Reporter, Silent
+from labelproof.training.loop import train
 from labelproof.training.protocol import Method
-from labelproof.training.run import Trunk, pick_device
+from labelproof.training.run import pick_device
+from labelproof.training.tensorboard import Tensorboard
+from labelproof.training.trunk import Net, make_trunk
 
-Net = str | nn.Module | Callable[[], nn.Module]
+
+@dataclass(frozen=True, kw_only=True)
+class Given:
+    """What Python can hand over instead of naming it in the spec."""
+
+    data: Examples | None = None
+    test: Examples | None = None
+    method: Method | None = None  # a record, used as it stands
+    net: Net | None = None
+    command: tuple[str, ...] = ()  # what a person typed, for the record
 
 
-def fit(
-    data: Examples,
-    method: Method,
+NOTHING = Given()
+
+
+def read(spec: RunSpec, progress: Progress | None = None) -> Given:
+    """The data that the spec names; test data is read as the training data was."""
+    if spec.data is None:
+        raise BadInput("the spec names no data; name some, or hand it over.")
+    data = load(spec.data, spec.reading, progress=progress)
+    if spec.flip is not None:
+        data = replace(data, mirrored=spec.flip)
+    test = load(spec.test, spec.reading, data, progress) if spec.test else None
+    return Given(data=data, test=test)
+
+
+def assemble(spec: RunSpec, given: Given = NOTHING) -> Assembled:
+    """Everything that training needs: task, method and network for this very data."""
+    given = given if given.data is not None else replace(read(spec), command=given.command)
+    data = given.data
+    assert data is not None
+    prepared, held = prepare(data, given.test, spec.noise, spec.seed), None
+    if spec.reviewed:
+        prepared, held = hold(prepared, data, spec.reviewed)
+    method = given.method or chosen_method(
+        spec.method, data.kind, spec.settings, spec.recipe, len(data)
+    )
+    net = given.net or chosen_net(spec.net, spec.method, data.kind, spec.recipe)
+    trunk, name = make_trunk(net, prepared.task)
+    return Assembled(
+        spec=spec,
+        data=data,
+        test=given.test,
+        prepared=prepared,
+        held=held,
+        method=method,
+        trunk=trunk,
+        net=name,
+        device=pick_device(spec.device),
+    )
+
+
+def run(
+    spec: RunSpec,
+    given: Given = NOTHING,
     *,
-    name: str = "method",
-    test: Examples | None = None,
-    noise: str | None = None,
-    reviewed: Path | None = None,
-    net: Net = "auto",
-    seed: int = 0,
-    device: str = "auto",
-    out: Path | None = None,
     resume: bool = False,
     reporter: Reporter | None = None,
-    how: How = "folds",
-    reading: Mapping[str, Any] | None = None,
-    command: Sequence[str] = (),
-) -> Result:
-    """Train `method` on `data`; with `out`, leave a run folder that can be resumed and reported.
+) -> Judged:
+    """Carry out a spec; where it names a folder, leave a run there that can be resumed.
 
     Args:
-        data: what a source read, for example `labelproof.data.load("digits")`.
-        method: a record of hyper-parameters, for example `recipes.own_data("dpc", data.kind)`.
-        name: what the method is called in the record.
-        test: test data, for the curve alone; the part that came with the data where None.
-        noise: label noise to put in on purpose, such as `symmetric:0.4`.
-        reviewed: the folder of an earlier run on the same data, whose reviewed labels are put in
-            and held fixed.
-        net: a network's name, a module that maps inputs to features (copied), or a function that
-            makes one (called for every network the method needs).
-        seed: decides everything random.
-        device: `auto`, `cpu`, `cuda` or `mps`.
-        out: the run folder; None keeps nothing on disk.
-        resume: continue the run in `out`.
+        spec: everything that makes the run.
+        given: data, a method or a network in memory, in place of what the spec names.
+        resume: go on with what the folder holds; where it holds nothing, start.
         reporter: follows the progress.
-        how: how the run folder's probabilities are calibrated, see `calibrate`; "folds" takes about
-            as long as the training itself.
-        reading: how the data was read, for the record: `data`, `test` and the source's options.
-        command: the command line, for the record.
     """
-    prepared = prepare(data, test, noise, seed)
-    held = None
-    if reviewed:
-        prepared, held = hold(prepared, data, reviewed)
-    where = pick_device(device)
-    trunk, net_name = make_trunk(net, prepared.task)
+    parts = assemble(spec, given)
+    out, audit = spec.out, parts.prepared.audit
+    if out and spec.tensorboard:
+        reporter = Tensorboard(out / TENSORBOARD, reporter or Silent())
     if out:
-        record = runfolder.describe(
-            name=name,
-            method=method,
-            net=net_name,
-            seed=seed,
-            device=where,
-            task=prepared.task,
-            train=data,
-            test=test or data.test,
-            noise=prepared.noise,
-            reviewed=held.describe() if held else None,
-            reading=reading,
-            command=command,
-        )
-        runfolder.begin(out, record, resume)
-        if held:
-            write_held(out, held, prepared.task.classes, data.ids)
-    chosen: dict[str, Any] = {}
-    if undecided(method):
-        chosen = _settled(prepared.task, method, trunk, seed, where, out, reporter)
-        method = decided(method, chosen["lambda_u"]["value"])
+        runfolder.begin(out, runfolder.describe(parts, given.command), resume)
+        if parts.held:
+            write_held(out, parts.held, parts.prepared.task.classes, parts.data.ids)
+    parts, chosen = settle(parts, reporter)
     result = train(
-        prepared.task,
-        method,
-        trunk,
-        audit=prepared.audit,
-        seed=seed,
-        device=where,
+        parts.prepared.task,
+        parts.method,
+        parts.trunk,
+        audit=audit,
+        seed=spec.seed,
+        device=parts.device,
         folder=out,
-        resume=resume,
+        resume=resume and out is not None,
         reporter=reporter,
-        name=name,
+        name=spec.method,
     )
-    result = replace(result, chosen=chosen)
-    if out and not (resume and runfolder.finished(out, how)):
-        aside = out / "calibration"
-        found = calibrate(result, trunk, how, seed=seed, folder=aside, reporter=reporter)
-        judged = runfolder.finish(out, result, found, prepared.audit, data)
-        report.finish(out, judged, prepared.audit, data)
-        shutil.rmtree(aside, ignore_errors=True)
-    return result
-
-
-def _settled(
-    task: Task,
-    method: Method,
-    trunk: Trunk,
-    seed: int,
-    device: torch.device,
-    out: Path | None,
-    reporter: Reporter | None,
-) -> dict[str, Any]:
-    """The settings left open: as the run folder has them, or chosen now and written into it."""
-    before = runfolder.decisions(out) if out else {}
-    if before:
-        return before
-    aside = out / "trials" if out else None
-    choice = choose_lambda_u(
-        task, method, trunk, seed=seed, device=device, folder=aside, reporter=reporter
+    ended = judge(
+        replace(result, chosen=chosen),
+        parts.trunk,
+        audit,
+        spec.how,
+        seed=spec.seed,
+        folder=out / FOLDS if out else None,
+        reporter=reporter,
     )
-    chosen = {"lambda_u": choice.describe()}
     if out:
-        runfolder.decide(out, chosen)
-        shutil.rmtree(out / "trials", ignore_errors=True)
-    return chosen
+        _write(parts, ended)
+    return ended
 
 
-def make_trunk(net: Net, task: Task) -> tuple[Trunk, str]:
-    """A function that makes a trunk for this task, and the name that run.json gives it."""
-    example = task.views.plain(task.x.take(torch.arange(min(2, task.size))))
-    shape = tuple(example.shape[1:])
-    if isinstance(net, str):
-        name = choose_net(shape, task.size) if net == "auto" else net
-        with torch.device("meta"):
-            build_trunk(name, shape, task.size)  # a network that does not fit is said now
-        return lambda: build_trunk(name, shape, task.size), name
-    if isinstance(net, nn.Module):
-        module = net
-        feature_width(module, example)
-        return lambda: copy.deepcopy(module), type(module).__name__
-    return net, getattr(net, "__name__", type(net).__name__)
+def settle(parts: Assembled, reporter: Reporter | None) -> tuple[Assembled, Mapping[str, Any]]:
+    """Choose the settings that were left open, or take what the run folder says was chosen."""
+    if not undecided(parts.method):
+        return parts, {}
+    out = parts.spec.out
+    chosen = runfolder.decisions(out) if out else {}
+    if not chosen:
+        choice = choose_lambda_u(
+            parts.prepared.task,
+            parts.method,
+            parts.trunk,
+            seed=parts.spec.seed,
+            device=parts.device,
+            folder=out / TRIALS if out else None,
+            reporter=reporter,
+        )
+        chosen = {"lambda_u": choice.describe()}
+        if out:
+            runfolder.decide(out, chosen)
+            shutil.rmtree(out / TRIALS, ignore_errors=True)
+    return replace(parts, method=decided(parts.method, chosen["lambda_u"]["value"])), chosen
+
+
+def _write(parts: Assembled, ended: Judged) -> None:
+    """All that a finished run leaves in its folder; the report comes last."""
+    out = parts.spec.out
+    assert out is not None
+    rows = ended.table.rows(parts.data.ids)
+    runfolder.finish(out, ended, parts.data, rows)
+    report.finish(out, ended, parts.prepared.audit, parts.data, rows)
+    shutil.rmtree(out / FOLDS, ignore_errors=True)

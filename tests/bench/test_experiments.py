@@ -18,7 +18,7 @@ from labelproof.bench.made_vectors import SETS
 from labelproof.bench.scales import nearest_recipe
 from labelproof.errors import BadInput
 from labelproof.methods import METHODS
-from labelproof.recipes.recipe import check_names, chosen_method, published_names
+from labelproof.recipes.recipe import chosen_method, published_names, read_settings
 from labelproof.training.settings import split_settings
 
 OWN = [name for name in NAMES if name not in ("overconfidence", "webvision")]
@@ -35,8 +35,8 @@ def method_of(cell, kind="images"):
     changes = split_settings(options["set_"] or [])
     if options["epochs"]:
         changes["epochs"] = str(options["epochs"])
-    check_names(options["method"], changes, options["recipe"])
-    return chosen_method(options["method"], kind, changes, options["recipe"])
+    values = read_settings(options["method"], changes, options["recipe"])
+    return chosen_method(options["method"], kind, values, options["recipe"])
 
 
 @pytest.mark.parametrize("name", OWN)

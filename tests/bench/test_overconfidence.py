@@ -12,6 +12,7 @@ import pytest
 import torch
 from sklearn.metrics import roc_auc_score
 
+from fitting import fit
 from labelproof import metrics
 from labelproof.bench.cell import Cell, Sources
 from labelproof.bench.experiments import overconfidence as experiment
@@ -26,7 +27,6 @@ from labelproof.judging.link import Link
 from labelproof.methods.ce import CrossEntropy
 from labelproof.methods.dividemix import DivideMix
 from labelproof.methods.dpc import DPC
-from labelproof.pipeline import fit
 from labelproof.runs.load import load_model
 
 SHORT = {"epochs": 3, "warmup": 2, "batch": 16, "lr": 0.05}

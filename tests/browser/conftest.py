@@ -15,9 +15,8 @@ from typing import Any
 import pytest
 from pages import Server
 
-from labelproof.data.readers import load
-from labelproof.pipeline import fit
-from labelproof.recipes.recipe import chosen_method
+from labelproof import pipeline
+from labelproof.runs.spec import RunSpec
 
 FLAGS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--hide-scrollbars",
@@ -51,17 +50,8 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 def trained_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A short real run on digits with noise."""
     out = tmp_path_factory.mktemp("runs") / "digits"
-    examples = load("digits")
-    words = ("--noise", NOISE, "--method", "ce", "--epochs", "2")
-    fit(
-        examples,
-        chosen_method("ce", examples.kind, {"epochs": "2"}),
-        name="ce",
-        noise=NOISE,
-        out=out,
-        reading={"data": "digits", "test": None, "options": {}},
-        command=("labelproof", "fit", "digits", *words),
-    )
+    spec = RunSpec(data="digits", noise=NOISE, method="ce", settings={"epochs": 2}, out=out)
+    pipeline.run(spec)
     return out
 
 

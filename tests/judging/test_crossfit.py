@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from cases import CASES
+from fitting import fit
 from labelproof.data.readers import load
 from labelproof.judging import crossfit
 from labelproof.judging.crossfit import (
@@ -22,7 +23,6 @@ from labelproof.judging.crossfit import (
     suited_to_half,
 )
 from labelproof.methods.ce import CrossEntropy
-from labelproof.pipeline import fit
 from labelproof.recipes.recipe import own_data
 from labelproof.training.log import Silent
 from tiny import Interrupting, blobs

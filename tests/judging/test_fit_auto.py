@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 import torch
 
+from fitting import fit
 from labelproof.cli.fit import in_words
 from labelproof.data.examples import Examples
 from labelproof.errors import BadInput
 from labelproof.judging import tune as choose
 from labelproof.methods.dividemix import DivideMix
 from labelproof.methods.dpc import DPC
-from labelproof.pipeline import fit
 from labelproof.sklearn.estimator import NoisyLabelClassifier
 from labelproof.training.loop import Result
 from tiny import Interrupting, blobs, same_bits

@@ -64,10 +64,10 @@ def test_the_networks_of_recipes_exist(name):
 
 
 def test_a_warm_up_takes_at_most_half_of_fewer_epochs():
-    assert chosen_method("dpc", "images", {"epochs": "120"}).warmup == 5
-    assert chosen_method("dpc", "images", {"epochs": "6"}).warmup == 3
-    assert chosen_method("dpc", "images", {"epochs": "1"}).warmup == 0
-    assert chosen_method("dpc", "images", {"epochs": "6", "warmup": "1"}).warmup == 1
+    assert chosen_method("dpc", "images", {"epochs": 120}).warmup == 5
+    assert chosen_method("dpc", "images", {"epochs": 6}).warmup == 3
+    assert chosen_method("dpc", "images", {"epochs": 1}).warmup == 0
+    assert chosen_method("dpc", "images", {"epochs": 6, "warmup": 1}).warmup == 1
 
 
 def refusal(method: str, recipe: str) -> str:

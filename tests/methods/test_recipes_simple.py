@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from labelproof.recipes.recipe import (
-    check_names,
     chosen_net,
     nearest_recipe,
     published,
     published_names,
+    read_settings,
 )
 from tiny import blobs
 
@@ -183,8 +183,8 @@ def test_weight_of_the_label_in_bootstrapping():
 
 
 def test_several_shares_of_the_epochs_can_be_set():
-    check_names("ce", {"decay_at": "0.5"}, None)
-    check_names("ce", {"decay_at": "0.3,0.6"}, "cifar10-protocol-b")
+    read_settings("ce", {"decay_at": "0.5"}, None)
+    read_settings("ce", {"decay_at": "0.3,0.6"}, "cifar10-protocol-b")
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,11 @@ from unittest.mock import patch
 import numpy as np
 from PIL import Image
 
-from labelproof import report
+from labelproof import pipeline, report
 from labelproof.data.examples import Examples
 from labelproof.data.readers import SourceOptions, load
 from labelproof.judging.label_table import label_table
-from labelproof.pipeline import fit
-from labelproof.recipes.recipe import chosen_method
+from labelproof.runs.spec import RunSpec
 
 CLASSES = ("cat", "dog", "owl")
 HEADER = ("index", "id", "given", "suggested", "p_clean", "p_suggested", "margin", "suspect")
@@ -95,20 +94,12 @@ def trained(data: str | Path, out: Path, *, noise: str | None = None, **options:
     """A real run of one short epoch, whose four least trusted labels are then called suspects."""
     reading = SourceOptions(**options)
     examples = load(data, reading)
-    plain = {
-        key: str(value) if isinstance(value, Path) else value for key, value in options.items()
-    }
+    spec = RunSpec(
+        data=str(data), reading=reading, noise=noise, method="ce", settings={"epochs": 1}, out=out
+    )
     # one epoch teaches too little for a run to suspect anything by itself
-    with patch("labelproof.runs.folder.suspect_table", lambda judged: label_table(judged, 1.0)):
-        fit(
-            examples,
-            chosen_method("ce", examples.kind, {"epochs": "1"}),
-            name="ce",
-            noise=noise,
-            out=out,
-            reading={"data": str(data), "test": None, "options": plain},
-            command=("labelproof", "fit", str(data), "--method", "ce", "--epochs", "1"),
-        )
+    with patch("labelproof.judging.verdict.suspect_table", lambda judged: label_table(judged, 1.0)):
+        pipeline.run(spec)
     _doubt(out, examples, 4)
     return out
 

@@ -227,7 +227,7 @@ def test_decisions_to_look_at_cannot_be_added_to() -> None:
 
 
 def test_a_made_run_can_be_reviewed(tmp_path: Path) -> None:
-    from labelproof.review.reviewed_run import open_review
+    from labelproof.runs.reviewed import open_review
 
     review = open_review(made_run(tmp_path / "run"), write=True)
     index = int(review.rows.index[0])

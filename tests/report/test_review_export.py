@@ -16,7 +16,7 @@ from labelproof.data.readers import SourceOptions, load
 from labelproof.errors import BadInput
 from labelproof.report.example_view import FromExamples
 from labelproof.review.corrected import export, in_words
-from labelproof.review.reviewed_run import Reviewed, open_review
+from labelproof.runs.reviewed import Reviewed, open_review
 
 pandas = pytest.importorskip("pandas")
 

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from made_runs import table, trained
 
+from fitting import fit
 from labelproof.data.readers import load
 from labelproof.errors import BadInput
-from labelproof.pipeline import fit
 from labelproof.recipes.recipe import chosen_method
-from labelproof.review.reviewed_run import open_review
+from labelproof.runs.held import hold, refit_arguments
 from labelproof.runs.prepare import prepare
-from labelproof.runs.reviewed import hold, refit_arguments
+from labelproof.runs.reviewed import open_review
 
 NOISE = "symmetric:0.5"
 
@@ -56,7 +56,7 @@ def test_reviewed_labels_are_put_in_and_held(data: Path, run: Path) -> None:
 
 def test_a_second_review_adds_to_the_first(data: Path, run: Path, tmp_path: Path) -> None:
     decide(run, {5: "0", 7: "1"})
-    examples, method = load(data), chosen_method("ce", "vectors", {"epochs": "1"})
+    examples, method = load(data), chosen_method("ce", "vectors", {"epochs": 1})
     second = tmp_path / "second"
     fit(examples, method, name="ce", noise=NOISE, reviewed=run, out=second)
     assert {row["id"]: row["given"] for row in table(second)}["5"] == "0"
@@ -71,7 +71,7 @@ def test_a_second_review_adds_to_the_first(data: Path, run: Path, tmp_path: Path
 
 def test_going_on_after_more_decisions_is_refused(data: Path, run: Path, tmp_path: Path) -> None:
     decide(run, {5: "0"})
-    examples, method = load(data), chosen_method("ce", "vectors", {"epochs": "1"})
+    examples, method = load(data), chosen_method("ce", "vectors", {"epochs": 1})
     again = {"name": "ce", "noise": NOISE, "reviewed": run, "out": tmp_path / "second"}
     fit(examples, method, **again)
     fit(examples, method, resume=True, **again)
@@ -145,7 +145,7 @@ def test_the_command_to_fit_again(
 
 def test_a_missing_list_of_held_labels_is_said(data: Path, run: Path, tmp_path: Path) -> None:
     decide(run, {5: "0"})
-    examples, method = load(data), chosen_method("ce", "vectors", {"epochs": "1"})
+    examples, method = load(data), chosen_method("ce", "vectors", {"epochs": 1})
     second = tmp_path / "second"
     fit(examples, method, name="ce", noise=NOISE, reviewed=run, out=second)
     decide(second, {6: "0"})

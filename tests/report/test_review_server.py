@@ -19,8 +19,8 @@ from labelproof.errors import BadInput
 from labelproof.report.example_view import FromExamples, Nothing
 from labelproof.review.app import Desk, make_app
 from labelproof.review.refit_job import Again
-from labelproof.review.reviewed_run import Reviewed, open_review
 from labelproof.review.serve import bind
+from labelproof.runs.reviewed import Reviewed, open_review
 
 TOKEN = "a-secret-token"
 HOST = "http://127.0.0.1:4321"

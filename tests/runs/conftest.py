@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from saved_runs import images, vector_run
 
-from labelproof.pipeline import fit
-from labelproof.methods.ce import CrossEntropy
+from fitting import fit
 from labelproof.data.readers.arrays import from_arrays
+from labelproof.methods.ce import CrossEntropy
 
 
 @pytest.fixture(scope="session")

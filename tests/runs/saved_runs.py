@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from labelproof.training.protocol import Method
-from labelproof.pipeline import fit
-from labelproof.methods.dpc import DPC
+from fitting import fit
 from labelproof.data.readers.arrays import from_arrays
+from labelproof.methods.dpc import DPC
+from labelproof.training.protocol import Method
 
 SMALL = DPC(epochs=4, warmup=2, batch=16, lr=0.05, lambda_u=0.0)
 

@@ -16,11 +16,11 @@ from typer.testing import CliRunner
 from cases import CASES
 from labelproof import BadInput, load_model
 from labelproof.cli.app import app
-from labelproof.errors import RunFailed
-from labelproof.runs.export import PlainImages, PlainVectors, export_folder, export_onnx
-from labelproof.judging.link import Link
-from labelproof.runs.model import model_of
 from labelproof.data.examples import Resident
+from labelproof.errors import RunFailed
+from labelproof.judging.link import Link
+from labelproof.runs.export import PlainImages, PlainVectors, export_folder, export_onnx
+from labelproof.runs.model import model_of
 from labelproof.views import ImageViews, VectorViews
 from tiny import blobs, patterns
 

@@ -12,15 +12,15 @@ import torch
 from saved_runs import SMALL, copied, images, vectors
 
 from cases import CASES
+from fitting import fit
 from labelproof import BadInput, load_model
-from labelproof.training.protocol import Method
-from labelproof.pipeline import fit
+from labelproof.data.examples import Resident
+from labelproof.data.readers.arrays import from_arrays
 from labelproof.judging.link import Link
+from labelproof.nets import MLP
 from labelproof.runs.manifest import write_manifest
 from labelproof.runs.model import Model, model_of
-from labelproof.nets import MLP
-from labelproof.data.readers.arrays import from_arrays
-from labelproof.data.examples import Resident
+from labelproof.training.protocol import Method
 from labelproof.views import ImageViews, RandAugment, VectorViews
 from tiny import CPU, Problem, blobs
 
@@ -67,8 +67,8 @@ def test_images_load_too(image_run: Path) -> None:
 
 
 def test_views_survive_the_record() -> None:
-    from labelproof.runs.load import views_of
     from labelproof.runs.folder import views_record
+    from labelproof.runs.load import views_of
 
     for views in (
         ImageViews(mean=(0.1, 0.2, 0.3), std=(0.5,) * 3, size=7, policy=RandAugment(n=2, m=10)),

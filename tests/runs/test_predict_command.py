@@ -12,15 +12,15 @@ import torch
 from saved_runs import images, vectors
 from typer.testing import CliRunner
 
+from fitting import fit
 from labelproof import load_model
 from labelproof.cli.app import app
-from labelproof.errors import BadInput
-from labelproof.pipeline import fit
-from labelproof.methods.ce import CrossEntropy
-from labelproof.runs.predictions import write_predictions
+from labelproof.data.examples import Resident
 from labelproof.data.readers import load
 from labelproof.data.readers.arrays import from_arrays
-from labelproof.data.examples import Resident
+from labelproof.errors import BadInput
+from labelproof.methods.ce import CrossEntropy
+from labelproof.runs.predictions import write_predictions
 
 
 def predict(*words: Any) -> str:

@@ -37,7 +37,7 @@ def test_a_longer_run_leaves_all_as_it_is() -> None:
 
 
 def test_the_users_own_setting_wins() -> None:
-    record = settings_of(chosen_method("dpc", "images", {"epochs": "8", "ramp": "5"}))
+    record = settings_of(chosen_method("dpc", "images", {"epochs": 8, "ramp": 5}))
     assert (record["epochs"], record["warmup"], record["ramp"]) == (8, 4, 5.0)
 
 
@@ -63,5 +63,5 @@ def test_batches_of_a_later_phase_shrink_with_the_first() -> None:
     assert {**few, "labelled": 320, "others": 160} == settings_of(whole)
     least = settings_of(suited(whole, 20, "images"))
     assert (least["labelled"], least["others"]) == (8, 4)
-    own = settings_of(chosen_method("cores", "images", {"labelled": "100"}, size=1437))
+    own = settings_of(chosen_method("cores", "images", {"labelled": 100}, size=1437))
     assert (own["labelled"], own["others"]) == (100, 44)

@@ -25,12 +25,12 @@ from labelproof.data.readers import SourceOptions, load
 from labelproof.errors import BadInput
 from labelproof.files import write_json
 from labelproof.judging.crossfit import part_of
-from labelproof.pipeline import make_trunk
 from labelproof.recipes.recipe import chosen_method
 from labelproof.runs.prepare import Prepared, prepare
 from labelproof.training.loop import Result, train
 from labelproof.training.protocol import Method
 from labelproof.training.run import Trunk, pick_device
+from labelproof.training.trunk import make_trunk
 
 FOLDS = 5
 

@@ -27,12 +27,12 @@ from labelproof.data.readers.published.webvision import CLASSES, EDGE
 from labelproof.data.task import Task
 from labelproof.errors import BadInput
 from labelproof.judging.tune import settled_for_now, undecided
-from labelproof.pipeline import make_trunk
 from labelproof.recipes.recipe import chosen_method
 from labelproof.runs.prepare import prepare
 from labelproof.training.estimate import estimate
 from labelproof.training.run import pick_device
 from labelproof.training.settings import split_settings
+from labelproof.training.trunk import make_trunk
 
 LARGE = ("preact18", "resnet34", "inception_resnet_v2")  # too slow to measure a whole epoch of
 WEBVISION = 65_944  # training images

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from labelproof.bench.cell import Cell
 from labelproof.bench.runner import Progress, Running
-from labelproof.training.history import NAME as HISTORY
+from labelproof.run_files import METRICS as HISTORY
 
 
 class Display:

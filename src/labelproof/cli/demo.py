@@ -11,11 +11,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from labelproof.data.examples import Examples
-from labelproof.data.readers import load
+from labelproof import pipeline
 from labelproof.errors import BadInput
-from labelproof.pipeline import fit
-from labelproof.recipes.recipe import chosen_method
+from labelproof.run_files import LABELS, REPORT, SUMMARY
+from labelproof.runs import folder as runfolder
+from labelproof.runs.spec import RunSpec
 from labelproof.training.log import reporter_for
 
 NOISE = "symmetric:0.4"
@@ -37,38 +37,35 @@ def demo(
         "scikit-learn's digits; 40% of the training labels are redrawn at random, some of them to "
         "the same label again. Neither method is told which.\n"
     )
-    examples = load("digits")
     try:
         for name in ("ce", "dpc"):
-            _train(examples, name, out / name, seed)
+            _train(name, out / name, seed)
     except KeyboardInterrupt:
         console.print("\nStopped; the same command goes on from the last whole epoch.")
         sys.exit(130)
     summaries = {name: _summary(out / name) for name in ("ce", "dpc")}
     console.print(_table(summaries))
     console.print(_reading(summaries["dpc"]))
-    console.print(f"\nThe report, for a browser: {out / 'dpc' / 'report.html'}")
-    console.print(f"Every label, the most suspicious first: {out / 'dpc' / 'labels.csv'}")
+    console.print(f"\nThe report, for a browser: {out / 'dpc' / REPORT}")
+    console.print(f"Every label, the most suspicious first: {out / 'dpc' / LABELS}")
     console.print("Now your own data: labelproof fit DATA", soft_wrap=True)
 
 
-def _train(examples: Examples, name: str, folder: Path, seed: int) -> None:
-    fit(
-        examples,
-        chosen_method(name, examples.kind, {"epochs": str(EPOCHS)}, size=len(examples)),
-        name=name,
+def _train(name: str, folder: Path, seed: int) -> None:
+    spec = RunSpec(
+        data="digits",
         noise=NOISE,
+        method=name,
+        settings={"epochs": EPOCHS},
         seed=seed,
         out=folder,
-        resume=(folder / "run.json").exists(),
-        reporter=reporter_for(Console(stderr=True)),
-        reading={"data": "digits", "test": None, "options": {}},
-        command=("labelproof", "demo"),
     )
+    if not runfolder.finished(spec):
+        pipeline.run(spec, resume=True, reporter=reporter_for(Console(stderr=True)))
 
 
 def _summary(folder: Path) -> dict[str, Any]:
-    summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+    summary = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
     assert isinstance(summary, dict)
     return summary
 

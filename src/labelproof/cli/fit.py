@@ -5,25 +5,27 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
+from labelproof import pipeline
 from labelproof.cli import options as opt
 from labelproof.cli.read_data import read
-from labelproof.pipeline import fit as train
-from labelproof.recipes.recipe import check_names, chosen_method, chosen_net
+from labelproof.cli.specs import spec_from
+from labelproof.run_files import LABELS, REPORT, RUN, SUMMARY
 from labelproof.runs import folder as runfolder
+from labelproof.runs.spec import RunSpec
 from labelproof.training.log import reporter_for
-from labelproof.training.settings import split_settings
-from labelproof.training.tensorboard import Tensorboard
 
 
 def fit(
-    data: opt.Data,
+    ctx: typer.Context,
+    data: opt.Data = None,
+    from_: opt.From = None,
     labels: opt.Labels = None,
     label_key: opt.LabelKey = "y",
     truth_key: opt.TruthKey = None,
@@ -41,14 +43,7 @@ def fit(
     test: opt.Test = None,
     flip: opt.Flip = None,
     noise: opt.Noise = None,
-    reviewed: Annotated[
-        Path | None,
-        typer.Option(
-            help="A reviewed run on the same data; its decisions are put in and held fixed.",
-            metavar="RUN",
-            rich_help_panel=opt.READING,
-        ),
-    ] = None,
+    reviewed: opt.Reviewed = None,
     method: opt.MethodName = "dpc",
     net: opt.Net = "auto",
     epochs: opt.Epochs = None,
@@ -63,7 +58,14 @@ def fit(
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Also write curves to RUN/tensorboard.")
     ] = False,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --out.")] = False,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume",
+            help="Continue the run in --out; start it where there is none, and say so where it "
+            "is finished.",
+        ),
+    ] = False,
 ) -> None:
     """Train on DATA, whose labels may be partly wrong, and write down which labels look wrong.
 
@@ -73,50 +75,45 @@ def fit(
 
     Example: labelproof fit digits --noise symmetric:0.4
     """
-    reading = opt.source_options(locals())
-    changes = split_settings(set_ or []) | ({"epochs": str(epochs)} if epochs is not None else {})
-    check_names(method, changes, recipe)
-    examples, tests = read(data, test, reading, flip)
-    record = chosen_method(method, examples.kind, changes, recipe, len(examples))
-    folder = out or runfolder.free_name(Path("runs") / f"{Path(data).stem}-{method}")
+    spec = spec_from(ctx)
+    folder = spec.out or _usual_folder(spec)
+    spec = replace(spec, out=folder)
+    out_console = Console(soft_wrap=True, highlight=False)
+    if resume and runfolder.finished(spec):
+        out_console.print(f"{folder} is finished already; nothing was trained.")
+    else:
+        _run(spec, resume)
+    out_console.print(in_words(folder))
+
+
+def _usual_folder(spec: RunSpec) -> Path:
+    return runfolder.free_name(Path("runs") / f"{Path(str(spec.data)).stem}-{spec.method}")
+
+
+def _run(spec: RunSpec, resume: bool) -> None:
+    """Carry out the spec; Ctrl-C says how to go on."""
     console = Console(stderr=True)
-    reporter = reporter_for(console)
-    if tensorboard:
-        reporter = Tensorboard(folder / "tensorboard", reporter)
     try:
-        train(
-            examples,
-            record,
-            name=method,
-            test=tests,
-            noise=noise,
-            reviewed=reviewed,
-            net=chosen_net(net, method, examples.kind, recipe),
-            seed=seed,
-            device=device,
-            out=folder,
-            resume=resume,
-            reporter=reporter,
-            how=opt.chosen_how(calibrate, recipe),
-            reading={"data": data, "test": test, "options": asdict(reading)},
-            command=sys.argv,
-        )
+        given = replace(read(spec), command=tuple(sys.argv))
+        pipeline.run(spec, given, resume=resume, reporter=reporter_for(console))
     except KeyboardInterrupt:
-        words = [word for word in sys.argv[1:] if word != "--resume"]
-        named = words if out else [*words, "--out", str(folder)]
-        console.print(
-            f"\nStopped. Everything up to the last whole epoch is saved; go on with:\n"
-            f"  labelproof {shlex.join(named)} --resume",
-            soft_wrap=True,
-            highlight=False,
-        )
+        console.print(_stopped(spec), soft_wrap=True, highlight=False)
         sys.exit(130)
-    Console(soft_wrap=True, highlight=False).print(in_words(folder))
+
+
+def _stopped(spec: RunSpec) -> str:
+    if not (spec.out and (spec.out / RUN).exists()):
+        return "\nStopped before anything was written; give the same command again."
+    again = ["labelproof", "fit", "--from", str(spec.out), "--out", str(spec.out), "--resume"]
+    return (
+        "\nStopped. Everything up to the last whole epoch is saved; go on with:\n"
+        f"  {shlex.join(again)}"
+    )
 
 
 def in_words(folder: Path) -> str:
     """What a run found, in plain language."""
-    summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+    summary = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
     record = runfolder.read_record(folder)
     size, suspects = record["task"]["size"], summary["suspects"]
     lines = [
@@ -127,8 +124,8 @@ def in_words(folder: Path) -> str:
     settled = (record.get("chosen") or {}).values()
     lines += [choice["why"] for choice in settled if choice["trials"]]
     lines += _measured(summary)
-    lines.append(f"The report, for a browser: {folder / 'report.html'}")
-    lines.append(f"Every label, the most suspicious first: {folder / 'labels.csv'}")
+    lines.append(f"The report, for a browser: {folder / REPORT}")
+    lines.append(f"Every label, the most suspicious first: {folder / LABELS}")
     return "\n".join(lines)
 
 

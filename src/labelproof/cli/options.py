@@ -15,11 +15,27 @@ from labelproof.judging import How
 READING = "Reading the data"
 TRAINING = "Training"
 
-Data = Annotated[
-    str,
-    typer.Argument(
-        help="A built-in name (digits, cifar10, ...), an .npz file, a folder of class folders, a "
-        "CSV or Parquet table, or a saved Hugging Face dataset."
+DATA_HELP = (
+    "A built-in name (digits, cifar10, ...), an .npz file, a folder of class folders, a CSV or "
+    "Parquet table, or a saved Hugging Face dataset."
+)
+Data = Annotated[str | None, typer.Argument(help=DATA_HELP, show_default=False)]
+NewData = Annotated[str, typer.Argument(help=DATA_HELP)]
+From = Annotated[
+    Path | None,
+    typer.Option(
+        "--from",
+        metavar="RUN",
+        help="Repeat this run, a folder or its run.json; other options change it.",
+        rich_help_panel=READING,
+    ),
+]
+Reviewed = Annotated[
+    Path | None,
+    typer.Option(
+        help="A reviewed run on the same data; its decisions are put in and held fixed.",
+        metavar="RUN",
+        rich_help_panel=READING,
     ),
 ]
 Labels = Annotated[
@@ -151,8 +167,3 @@ def source_options(given: Mapping[str, Any]) -> SourceOptions:
     names = {field.name for field in fields(SourceOptions)} & given.keys()
     dropped = tuple(given.get("drop_column") or ())
     return SourceOptions(drop_columns=dropped, **{name: given[name] for name in names})
-
-
-def chosen_how(calibrate: How | None, recipe: str | None) -> How:
-    """How to calibrate where nothing was said: published settings train too long to do it twice."""
-    return calibrate or ("quick" if recipe else "folds")

@@ -9,28 +9,29 @@ import torch
 import typer
 from rich.console import Console
 
+from labelproof import pipeline
 from labelproof.cli import options as opt
 from labelproof.cli.read_data import read
+from labelproof.cli.specs import spec_from
 from labelproof.data.examples import Examples
 from labelproof.data.readers import find_duplicates
 from labelproof.data.task import Task
 from labelproof.judging import How
 from labelproof.judging.crossfit import FEWEST, part_of, split, suited_to_half
 from labelproof.judging.tune import settled_for_now, trial_seconds, undecided
-from labelproof.pipeline import make_trunk
-from labelproof.recipes.recipe import check_names, chosen_method, chosen_net
-from labelproof.runs.prepare import prepare
 from labelproof.training.estimate import Estimate, estimate
 from labelproof.training.protocol import Method
-from labelproof.training.run import Trunk, pick_device
-from labelproof.training.settings import settings_of, split_settings
+from labelproof.training.run import Trunk
+from labelproof.training.settings import settings_of
 from labelproof.views import views_sheet
 
 SHOWN = 12  # classes, duplicates and files listed one by one
 
 
 def plan(
-    data: opt.Data,
+    ctx: typer.Context,
+    data: opt.Data = None,
+    from_: opt.From = None,
     labels: opt.Labels = None,
     label_key: opt.LabelKey = "y",
     truth_key: opt.TruthKey = None,
@@ -63,27 +64,21 @@ def plan(
 
     Example: labelproof plan digits --method dpc --show-views views.png
     """
-    reading = opt.source_options(locals())
-    changes = split_settings(set_ or []) | ({"epochs": str(epochs)} if epochs is not None else {})
-    check_names(method, changes, recipe)
-    examples, _ = read(data, None, reading, flip)
-    record = chosen_method(method, examples.kind, changes, recipe, len(examples))
-    task = prepare(examples, noise=noise, seed=seed).task
-    where = pick_device(device)
-    trunk, net_name = make_trunk(chosen_net(net, method, task.kind, recipe), task)
+    spec = spec_from(ctx)
+    parts = pipeline.assemble(spec, read(spec))
+    task, trunk, where, record = parts.prepared.task, parts.trunk, parts.device, parts.method
     console = Console(soft_wrap=True, highlight=False)
-    console.print("\n".join(_data_lines(examples, task)))
+    console.print("\n".join(_data_lines(parts.data, task)))
     settings = ", ".join(f"{name}={value}" for name, value in settings_of(record).items())
-    console.print(f"Method:  {method} ({settings})\nNetwork: {net_name} on {where}")
+    console.print(f"Method:  {spec.method} ({settings})\nNetwork: {parts.net} on {where}")
     with Console(stderr=True).status("measuring a few batches"):
         trials = trial_seconds(task, record, trunk, where) if undecided(record) else None
         record = settled_for_now(record, task.kind)
         measured = estimate(task, record, trunk, where)
-        how = opt.chosen_how(calibrate, recipe)
-        again = _calibration(task, record, trunk, where) if how == "folds" else 0.0
-    console.print("\n".join(_time_lines(measured, how, again, trials)))
+        again = _calibration(task, record, trunk, where) if spec.how == "folds" else 0.0
+    console.print("\n".join(_time_lines(measured, spec.how, again, trials)))
     if show_views:
-        views_sheet(task.x, task.views, show_views, torch.Generator().manual_seed(seed))
+        views_sheet(task.x, task.views, show_views, torch.Generator().manual_seed(spec.seed))
         console.print(f"Views:   {show_views}")
 
 

@@ -18,7 +18,7 @@ from labelproof.runs.predictions import Written, write_predictions
 
 def predict(
     run: Annotated[Path, typer.Argument(help="The folder of a finished run.", metavar="RUN")],
-    data: opt.Data,
+    data: opt.NewData,
     out: Annotated[Path, typer.Option(help="The CSV to write.")] = Path("predictions.csv"),
     label_key: opt.LabelKey = "y",
     label_column: opt.LabelColumn = None,

@@ -2,43 +2,45 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from rich.console import Console
 from rich.progress import Progress
 
+from labelproof import pipeline
 from labelproof.data.examples import Examples
 from labelproof.data.readers import SourceOptions, load
+from labelproof.runs.spec import RunSpec
 
 
-def read(
-    data: str, test: str | None, options: SourceOptions, flip: bool | None = None
-) -> tuple[Examples, Examples | None]:
+def read(spec: RunSpec) -> pipeline.Given:
     """Training data, and test data read in the same way."""
     console = Console(stderr=True)
-    examples = _load(console, data, options, None)
-    if flip is not None:
-        examples = replace(examples, mirrored=flip)
-    for warning in examples.about.get("warnings", ()):
-        console.print(f"note: {warning}", soft_wrap=True, highlight=False)
-    return examples, _load(console, test, options, examples) if test else None
+    with _bar(console, str(spec.data)) as progress:
+        given = pipeline.read(spec, progress)
+    assert given.data is not None
+    _warn(console, given.data)
+    return given
 
 
 def read_like(data: str, options: SourceOptions, like: Examples) -> Examples:
     """Data to predict on, read as the training data was."""
     console = Console(stderr=True)
-    examples = _load(console, data, options, like)
-    for warning in examples.about.get("warnings", ()):
-        console.print(f"note: {warning}", soft_wrap=True, highlight=False)
+    with _bar(console, data) as progress:
+        examples = load(data, options, like, progress)
+    _warn(console, examples)
     return examples
 
 
-def _load(console: Console, data: str, options: SourceOptions, like: Examples | None) -> Examples:
+def _warn(console: Console, examples: Examples) -> None:
+    for warning in examples.about.get("warnings", ()):
+        console.print(f"note: {warning}", soft_wrap=True, highlight=False)
+
+
+@contextmanager
+def _bar(console: Console, data: str) -> Iterator[Callable[[int, int], None]]:
+    """A progress bar over the files that are read, in a terminal alone."""
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(f"reading {data}", total=None, visible=False)
-        return load(
-            data,
-            options,
-            like,
-            lambda done, total: bar.update(task, completed=done, total=total, visible=True),
-        )
+        yield lambda done, total: bar.update(task, completed=done, total=total, visible=True)

@@ -12,11 +12,11 @@ from rich.progress import Progress
 
 from labelproof.data.examples import Examples
 from labelproof.errors import BadInput
+from labelproof.judging.label_table import LabelRows
 from labelproof.report import write
 from labelproof.report.example_view import files_of
 from labelproof.report.facts import gather
-from labelproof.report.reread_data import read_again
-from labelproof.report.rows import LabelRows
+from labelproof.runs.reread import read_again
 
 RunFolder = Annotated[Path, typer.Argument(help="The folder of a finished run.", metavar="RUN")]
 

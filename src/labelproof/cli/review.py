@@ -15,7 +15,7 @@ from labelproof.errors import BadInput
 from labelproof.report.example_view import FromExamples, Nothing, Shown, files_of
 from labelproof.review.corrected import export as write_export
 from labelproof.review.corrected import in_words
-from labelproof.review.reviewed_run import Reviewed, open_review
+from labelproof.runs.reviewed import Reviewed, open_review
 
 
 def review(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -17,16 +16,35 @@ from labelproof import metrics
 from labelproof.data.task import Audit
 from labelproof.training.loop import Result
 
-COLUMNS = (
-    "index",
-    "id",
-    "given",
-    "suggested",
-    "p_clean",
-    "p_suggested",
-    "margin",
-    "suspect",
-)
+Codes = npt.NDArray[np.int64]
+Numbers = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelRows:
+    """The label table in the order of labels.csv: the most suspicious label first."""
+
+    index: Codes  # (N,) number of the training example
+    ids: tuple[str, ...]
+    given: Codes  # (N,) class
+    suggested: Codes  # (N,) class
+    p_clean: Numbers
+    p_suggested: Numbers
+    margin: Numbers
+    suspect: npt.NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def labels(self) -> Codes:
+        """Given labels in the order of the training examples, (N,)."""
+        labels = np.empty_like(self.given)
+        labels[self.index] = self.given
+        return labels
+
+    def suspects(self) -> Codes:
+        """Rows of the suspects, worst first."""
+        return np.flatnonzero(self.suspect)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +62,25 @@ class LabelTable:
         """Indices from the most to the least suspicious; the margin decides between equals."""
         order = np.lexsort((self.margin.numpy(), self.p_clean.numpy()))
         return torch.from_numpy(order)
+
+    def rows(self, ids: Sequence[str] | None = None) -> LabelRows:
+        """The table as people read it, the most suspicious label first.
+
+        Args:
+            ids: a name for each training example; its number where None.
+        """
+        order = self.worst_first().numpy()
+        names = map(str, order) if ids is None else (ids[i] for i in order.tolist())
+        return LabelRows(
+            index=order.astype(np.int64),
+            ids=tuple(names),
+            given=self.given.numpy()[order],
+            suggested=self.suggested.numpy()[order],
+            p_clean=self.p_clean.numpy()[order].astype(np.float64),
+            p_suggested=self.p_suggested.numpy()[order].astype(np.float64),
+            margin=self.margin.numpy()[order].astype(np.float64),
+            suspect=self.suspect.numpy()[order],
+        )
 
 
 def label_table(result: Result, threshold: float = 0.5) -> LabelTable:
@@ -96,21 +133,6 @@ def doubts(table: LabelTable, predicted: Tensor, num_classes: int) -> list[str]:
             "judge; train longer (--epochs) or look at the curves before you act on it."
         ]
     return []
-
-
-def labels_csv(table: LabelTable, classes: Sequence[str], ids: Sequence[str] | None) -> str:
-    """The table as CSV text, worst labels first."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    given, suggested = table.given.tolist(), table.suggested.tolist()
-    clean, sure = table.p_clean.tolist(), table.p_suggested.tolist()
-    margin, suspect = table.margin.tolist(), table.suspect.int().tolist()
-    for i in table.worst_first().tolist():
-        name = ids[i] if ids is not None else str(i)
-        numbers = (f"{clean[i]:.6f}", f"{sure[i]:.6f}", f"{margin[i]:.6f}")
-        writer.writerow((i, name, classes[given[i]], classes[suggested[i]], *numbers, suspect[i]))
-    return out.getvalue()
 
 
 def summarise(result: Result, predicted: Tensor, table: LabelTable, audit: Audit) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from labelproof.methods import METHODS
 from labelproof.noise.spec import KINDS
 from labelproof.recipes.sizing import shortened, suited
 from labelproof.training.protocol import Method
-from labelproof.training.settings import nearest, read_changes
+from labelproof.training.settings import nearest, read_changes, settings_of
 
 Table = Mapping[str, Any]
 ABOUT = ("net", "ours")  # keys of PUBLISHED that are no settings of the method
@@ -73,15 +73,18 @@ def nearest_recipe(method: str, wanted: str) -> str:
     return wanted if wanted in known else max(form, key=lambda name: _likeness(name, wanted))
 
 
-def check_names(name: str, changes: Mapping[str, str], recipe: str | None) -> None:
-    """Refuse an unknown method, recipe or setting, before any data is read."""
-    read_changes(published(name, recipe) if recipe else method_type(name)(), changes)
+def read_settings(name: str, changes: Mapping[str, str], recipe: str | None) -> dict[str, Any]:
+    """Changes of settings as values, from the user's text.
+
+    An unknown method, recipe or setting is refused here, before any data is read.
+    """
+    return read_changes(published(name, recipe) if recipe else method_type(name)(), changes)
 
 
 def chosen_method(
     name: str,
     kind: Kind,
-    changes: Mapping[str, str],
+    changes: Mapping[str, Any],
     recipe: str | None = None,
     size: int | None = None,
 ) -> Method:
@@ -93,8 +96,11 @@ def chosen_method(
     start = published(name, recipe) if recipe else own_data(name, kind)
     if size is not None and not recipe:
         start = suited(start, size, kind)
-    changed = read_changes(start, changes)
-    return with_changes(start, changed)
+    known = list(settings_of(start))
+    for setting in changes:
+        if setting not in known:
+            raise BadInput(f"{name} has no setting {setting!r}; {nearest(setting, known)}.")
+    return with_changes(start, changes)
 
 
 def chosen_net(net: str, name: str, kind: Kind, recipe: str | None = None) -> str:

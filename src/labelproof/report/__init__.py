@@ -7,25 +7,25 @@ from pathlib import Path
 from labelproof.data.examples import Examples
 from labelproof.data.task import Audit
 from labelproof.files import write_text
+from labelproof.judging.label_table import LabelRows
+from labelproof.judging.verdict import Judged
 from labelproof.report.example_view import shown_from
-from labelproof.report.facts import gather
+from labelproof.report.facts import Facts, gather
 from labelproof.report.measurements import write_measured
 from labelproof.report.page import render
-from labelproof.training.loop import Result
-
-NAME = "report.html"
+from labelproof.run_files import REPORT
 
 __all__ = ["finish", "write"]
 
 
-def finish(folder: Path, result: Result, audit: Audit, train: Examples) -> Path:
+def finish(folder: Path, ended: Judged, audit: Audit, train: Examples, rows: LabelRows) -> Path:
     """Write report.json and report.html at the end of a run; returns the report's path."""
-    write_measured(folder, result, audit, train)
-    return write(folder, train)
+    write_measured(folder, ended.calibrated, audit, train)
+    return _write(gather(folder, rows), train, None)
 
 
 def write(folder: Path, examples: Examples | None = None, note: str | None = None) -> Path:
-    """Write report.html of a finished run.
+    """Write report.html of a finished run again.
 
     Args:
         folder: The run folder.
@@ -36,8 +36,11 @@ def write(folder: Path, examples: Examples | None = None, note: str | None = Non
     Raises:
         BadInput: If a file of the run folder is missing or damaged.
     """
-    facts = gather(folder)
+    return _write(gather(folder), examples, note)
+
+
+def _write(facts: Facts, examples: Examples | None, note: str | None) -> Path:
     shown = shown_from(facts.record, facts.rows, examples)
-    path = folder / NAME
+    path = facts.folder / REPORT
     write_text(path, render(facts, shown, note))
     return path

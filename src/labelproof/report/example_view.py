@@ -19,7 +19,7 @@ from PIL import Image
 
 from labelproof.data.examples import Examples
 from labelproof.data.readers.pixels import Unreadable, decode, measure
-from labelproof.report.rows import LabelRows
+from labelproof.judging.label_table import LabelRows
 
 PIXEL_ART = 64  # pictures up to this edge are kept without loss and shown with sharp pixels
 LONGEST = 5000  # letters of a text

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from labelproof.errors import BadInput
-from labelproof.report.rows import Codes, LabelRows, read_rows
-from labelproof.runs import folder as runfolder
+from labelproof.judging.label_table import Codes, LabelRows
+from labelproof.run_files import MEASURED, METRICS, SUMMARY, UNREADABLE
+from labelproof.runs.folder import read_task
+from labelproof.runs.labels_file import read_rows
 
-MEASURED = "report.json"
 NEEDED = ("noise_rate_estimate",)  # of summary.json
 
 
@@ -55,31 +56,23 @@ class ClassHealth:
     accuracy: float | None  # on test data
 
 
-def gather(folder: Path) -> Facts:
-    """Read the files of a run folder; the first that is missing or damaged is named."""
+def gather(folder: Path, rows: LabelRows | None = None) -> Facts:
+    """Read the files of a run folder; the first that is missing or damaged is named.
+
+    Args:
+        folder: the run folder.
+        rows: the label table, where it is at hand; labels.csv is read where None.
+    """
     record, classes, size = read_task(folder)
     return Facts(
         folder=folder,
         record=record,
-        rows=read_rows(folder, classes, size),
-        summary=_object(folder / "summary.json", NEEDED),
-        history=_history(folder / "metrics.jsonl"),
+        rows=read_rows(folder, classes, size) if rows is None else rows,
+        summary=_object(folder / SUMMARY, NEEDED),
+        history=_history(folder / METRICS),
         measured=_object(folder / MEASURED) if (folder / MEASURED).exists() else {},
-        unreadable=_unreadable(folder / "unreadable.csv"),
+        unreadable=_unreadable(folder / UNREADABLE),
     )
-
-
-def read_task(folder: Path) -> tuple[dict[str, Any], list[str], int]:
-    """run.json of a run folder, and of it the class names and the number of examples."""
-    record = runfolder.read_record(folder)
-    try:
-        return (
-            record,
-            [str(name) for name in record["task"]["classes"]],
-            int(record["task"]["size"]),
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise BadInput(f"{folder / 'run.json'} lacks {error}; restore the run folder.") from None
 
 
 def flow(facts: Facts) -> Codes:

@@ -14,7 +14,7 @@ from labelproof.data.examples import Examples
 from labelproof.data.readers import find_duplicates
 from labelproof.data.task import Audit
 from labelproof.files import write_json
-from labelproof.report.facts import MEASURED
+from labelproof.run_files import MEASURED
 from labelproof.training.loop import Result
 
 BINS = 10

@@ -12,8 +12,8 @@ import torch
 from markupsafe import Markup
 
 from labelproof import functional as fn
+from labelproof.judging.label_table import Codes, Numbers
 from labelproof.report import svg
-from labelproof.report.rows import Codes, Numbers
 from labelproof.report.svg import Frame
 
 BARS = 40

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from labelproof.data.readers import SourceOptions
 from labelproof.report.facts import ClassHealth, Facts
 
 BAD_CLASS = 0.5  # share of suspects from which a class deserves a closer look
@@ -155,7 +154,6 @@ def next_steps(facts: Facts, classes: list[ClassHealth]) -> list[Step]:
 
 
 def _review(facts: Facts, run: str, suspects: int) -> list[Step]:
-    again = shlex.join(["labelproof", "fit", *read_again(facts.record.get("reading") or {})])
     return [
         Step(
             text=f"Review the {many(suspects, 'suspect')}, worst first: keep, accept the "
@@ -163,25 +161,10 @@ def _review(facts: Facts, run: str, suspects: int) -> list[Step]:
             command=f"labelproof review {run}",
         ),
         Step(
-            text="Fit again with the reviewed labels held fixed; give this run's settings too, if "
-            "you set any.",
-            command=f"{again} --reviewed {run}",
+            text="Fit again with the reviewed labels held fixed, all else as in this run.",
+            command=f"labelproof fit --from {run} --reviewed {run}",
         ),
     ]
-
-
-def read_again(reading: Mapping[str, Any]) -> list[str]:
-    """Arguments of `labelproof fit` that read the same data in the same way."""
-    words = [str(reading.get("data") or "DATA")]
-    if reading.get("test"):
-        words += ["--test", str(reading["test"])]
-    usual = asdict(SourceOptions())
-    for name, value in (reading.get("options") or {}).items():
-        if name == "drop_columns":
-            words += [word for column in value for word in ("--drop-column", str(column))]
-        elif value is not None and value != usual.get(name):
-            words += ["--" + name.replace("_", "-"), str(value)]
-    return words
 
 
 def _listed(names: list[str], most: int = 5) -> str:

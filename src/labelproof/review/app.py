@@ -25,7 +25,7 @@ from labelproof.review.corrected import export, in_words, usual_suffix
 from labelproof.review.guard import Guard
 from labelproof.review.queue import Queue, parse_query
 from labelproof.review.refit_job import Again
-from labelproof.review.reviewed_run import Reviewed
+from labelproof.runs.reviewed import Reviewed
 
 EDGES = (160, 480)  # of pictures: in the grid, and alone
 KEPT_PICTURES = 2000

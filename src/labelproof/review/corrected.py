@@ -20,7 +20,7 @@ from labelproof.errors import BadInput
 from labelproof.files import written_whole
 from labelproof.report.example_view import Nothing, Shown
 from labelproof.review import forms
-from labelproof.review.reviewed_run import Reviewed
+from labelproof.runs.reviewed import Reviewed
 
 THUMBNAIL = 128  # edge of pictures inside Label Studio tasks, where they are no files
 

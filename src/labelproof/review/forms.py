@@ -21,8 +21,8 @@ from labelproof.data.readers.file_names import printable
 from labelproof.data.readers.npz import read_arrays
 from labelproof.errors import BadInput
 from labelproof.files import written_whole
-from labelproof.report.rows import Codes
-from labelproof.review.reviewed_run import Reviewed
+from labelproof.judging.label_table import Codes
+from labelproof.runs.reviewed import Reviewed
 
 TABLES = ("csv", "parquet")
 PARQUET = (".parquet", ".pq")

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from labelproof.errors import BadInput
-from labelproof.report.rows import Codes, LabelRows
+from labelproof.judging.label_table import Codes, LabelRows
 from labelproof.runs.decision_lines import Decision
 
 Scope = Literal["suspects", "all"]

@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from labelproof.errors import BadInput
-from labelproof.review.reviewed_run import Reviewed
+from labelproof.run_files import METRICS, REFIT_LOG
 from labelproof.runs.folder import free_name
-from labelproof.runs.reviewed import refit_arguments
+from labelproof.runs.reviewed import Reviewed
 
-LOG = "fit-again.log"  # in the reviewed run folder: what the command printed
 PATIENCE = 10.0  # seconds an interrupted fit has to save what it has
 
 
@@ -29,7 +28,11 @@ class Again:
 
     def command(self) -> str:
         """What a person would type."""
-        return shlex.join(["labelproof", *refit_arguments(self._review, self._out)])
+        return shlex.join(["labelproof", *self._arguments()])
+
+    def _arguments(self) -> list[str]:
+        run = str(self._review.folder)
+        return ["fit", "--from", run, "--reviewed", run, "--out", str(self._out)]
 
     def start(self) -> None:
         """Start the command, unless it runs already.
@@ -40,10 +43,9 @@ class Again:
         if self._process and self._process.poll() is None:
             raise BadInput("a fit is running already.")
         self._out = self._free()
-        arguments = refit_arguments(self._review, self._out)
-        with (self._review.folder / LOG).open("wb") as log:
+        with (self._review.folder / REFIT_LOG).open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "labelproof", *arguments],
+                [sys.executable, "-m", "labelproof", *self._arguments()],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -60,7 +62,7 @@ class Again:
             "epoch": _epochs_done(self._out),
             "epochs": self._review.record["settings"].get("epochs"),
             "folder": str(self._out),
-            "said": _last_lines(self._review.folder / LOG) if code is not None else "",
+            "said": _last_lines(self._review.folder / REFIT_LOG) if code is not None else "",
         }
 
     def stop(self) -> None:
@@ -81,7 +83,7 @@ class Again:
 
 def _epochs_done(folder: Path) -> int:
     try:
-        lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+        lines = (folder / METRICS).read_text(encoding="utf-8").splitlines()
         return int(json.loads(lines[-1])["epoch"]) if lines else 0
     except (OSError, ValueError, KeyError):
         return 0

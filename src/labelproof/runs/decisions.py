@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any, get_args
 
 from labelproof.errors import BadInput
+from labelproof.run_files import DECISIONS
 from labelproof.runs.decision_lines import Decision, Kind, Line, Undo, dump, parse
 from labelproof.runs.journal import Journal
 
-NAME = "decisions.jsonl"
 KINDS: tuple[str, ...] = get_args(Kind)
 
 
@@ -127,7 +127,7 @@ def read_decisions(folder: Path, known: Known) -> Decisions:
     Raises:
         BadInput: If a line of the file is no decision of this run; the sentence names the line.
     """
-    path = folder / NAME
+    path = folder / DECISIONS
     if not path.exists():
         return Decisions(known, ())
     whole, torn = _split(path.read_bytes())
@@ -140,7 +140,7 @@ def open_decisions(folder: Path, known: Known) -> Decisions:
     Raises:
         BadInput: As `read_decisions`, and if another review of this run is open.
     """
-    path = folder / NAME
+    path = folder / DECISIONS
     busy = f"{folder} is being reviewed already; use the page that is open, or end it first."
     journal = Journal(path, busy)
     try:
@@ -149,7 +149,7 @@ def open_decisions(folder: Path, known: Known) -> Decisions:
         if _complete(torn):
             journal.append(b"\n")
         elif torn:
-            with path.with_name(f"{NAME}.torn").open("ab") as aside:
+            with path.with_name(f"{DECISIONS}.torn").open("ab") as aside:
                 aside.write(torn + b"\n")
             journal.cut(len(whole))
         return Decisions(known, lines, journal)

@@ -22,14 +22,15 @@ from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
 import labelproof
-from labelproof.training import checkpoint
+from labelproof.data.optional_packages import need
 from labelproof.errors import BadInput, RunFailed
 from labelproof.files import write_json, written_whole
+from labelproof.judging.scores import scores
+from labelproof.run_files import RUN
 from labelproof.runs.load import Loaded
 from labelproof.runs.manifest import PARTS, write_manifest
 from labelproof.runs.model import Model
-from labelproof.judging.scores import scores
-from labelproof.data.optional_packages import need
+from labelproof.training import checkpoint
 from labelproof.views import ImageViews, VectorViews
 
 OPSET = 18
@@ -140,9 +141,9 @@ def export_folder(folder: Path, loaded: Loaded, out: Path) -> None:
     aside = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.absolute().parent))
     try:
         for name in PARTS:
-            if name != "run.json" and (folder / name).is_file():
+            if name != RUN and (folder / name).is_file():
                 shutil.copyfile(folder / name, aside / name)
-        write_json(aside / "run.json", {key: loaded.record.get(key) for key in KEPT})
+        write_json(aside / RUN, {key: loaded.record.get(key) for key in KEPT})
         write_manifest(aside)
         aside.chmod(folder.stat().st_mode)
         os.replace(aside, out)

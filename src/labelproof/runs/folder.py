@@ -21,51 +21,42 @@ import torch
 from safetensors.torch import save_file
 
 import labelproof
-from labelproof.judging import Calibration, calibrated
-from labelproof.judging.suspects import found, suspect_table
-from labelproof.training.loop import Result
-from labelproof.training.protocol import Method
-from labelproof.errors import BadInput
-from labelproof.files import PARTIAL, write_json, write_text, written_whole
-from labelproof.runs.manifest import CALIBRATION, write_manifest
-from labelproof.runs.model import trained
-from labelproof.judging.label_table import labels_csv, summarise
-from labelproof.training.settings import settings_of
-from labelproof.data.readers import save_like
 from labelproof.data.examples import Examples
-from labelproof.data.task import Audit, Task, Views
+from labelproof.data.readers import save_like
+from labelproof.data.task import Views
+from labelproof.errors import BadInput
+from labelproof.files import PARTIAL, write_json, written_whole
+from labelproof.judging.label_table import LabelRows
+from labelproof.judging.verdict import Judged
+from labelproof.run_files import CALIBRATION, LABELS, MODEL, REPORT, RUN, SUMMARY, UNREADABLE
+from labelproof.runs.labels_file import write_rows
+from labelproof.runs.manifest import write_manifest
+from labelproof.runs.model import trained
+from labelproof.runs.prepare import Assembled
+from labelproof.runs.spec import RunSpec, spec_of
+from labelproof.training.loop import Result
+from labelproof.training.settings import settings_of
 
 FORMAT = 1
-ENDS = ("labels.csv", "model.safetensors", "report.html", "summary.json")
+ENDS = (LABELS, MODEL, REPORT, SUMMARY, CALIBRATION)
 # what a continued run must share with the run it continues
 SAME = ("method", "settings", "net", "seed", "task", "views", "test", "reviewed")
 
 
-def describe(
-    *,
-    name: str,
-    method: Method,
-    net: str,
-    seed: int,
-    device: torch.device,
-    task: Task,
-    train: Examples,
-    test: Examples | None,
-    noise: Mapping[str, Any] | None,
-    reviewed: Mapping[str, Any] | None,
-    reading: Mapping[str, Any] | None,
-    command: Sequence[str],
-) -> dict[str, Any]:
-    """What run.json says."""
+def describe(run: Assembled, command: Sequence[str]) -> dict[str, Any]:
+    """What run.json says: the spec, and facts about the run."""
+    task, test = run.prepared.task, run.test or run.data.test
     return {
         "format": FORMAT,
         "labelproof": labelproof.__version__,
-        "method": name,
-        "settings": settings_of(method),
+        "spec": run.spec.describe(),
+        "method": run.spec.method,
+        "settings": settings_of(run.method),
         "chosen": {},  # settings that were left open, once they are chosen: value and reason
-        "net": net,
-        "seed": seed,
-        "device": str(device),
+        "net": run.net,
+        "seed": run.spec.seed,
+        "device": str(run.device),
+        "threads": torch.get_num_threads(),
         "task": {
             "digest": task.digest(),
             "size": task.size,
@@ -73,11 +64,10 @@ def describe(
             "shape": list(task.x.shape),
             "classes": list(task.classes),
         },
-        "reading": reading,  # how to read the same data again; None when it came from memory
-        "data": dict(train.about),
+        "data": dict(run.data.about),
         "test": dict(test.about) if test else None,
-        "noise": noise,
-        "reviewed": reviewed,  # labels that a person confirmed and the run held fixed
+        "noise": run.prepared.noise,
+        "reviewed": run.held.describe() if run.held else None,
         "views": views_record(task.views),
         "command": list(command),
         "versions": {
@@ -103,7 +93,7 @@ def free_name(folder: Path) -> Path:
 
 def begin(folder: Path, record: Mapping[str, Any], resume: bool) -> None:
     """Make a new run folder, or check that an old one is of the same run."""
-    old = folder / "run.json"
+    old = folder / RUN
     if old.exists():
         if not resume:
             raise BadInput(
@@ -111,8 +101,6 @@ def begin(folder: Path, record: Mapping[str, Any], resume: bool) -> None:
             )
         _compare(folder, _as_asked(read_record(folder)), record)
         return
-    if resume and not folder.is_dir():
-        raise BadInput(f"{folder} holds no run to resume (no run.json); leave out --resume.")
     if folder.exists() and (not folder.is_dir() or not _empty(folder)):
         raise BadInput(f"{folder} exists and is no run folder; name another --out.")
     try:
@@ -134,7 +122,7 @@ def decide(folder: Path, chosen: Mapping[str, Any]) -> None:
     record = read_record(folder)
     values = {name: choice["value"] for name, choice in chosen.items()}
     settings = {**record["settings"], **values}
-    write_json(folder / "run.json", {**record, "settings": settings, "chosen": dict(chosen)})
+    write_json(folder / RUN, {**record, "settings": settings, "chosen": dict(chosen)})
 
 
 def decisions(folder: Path) -> dict[str, Any]:
@@ -150,7 +138,7 @@ def _as_asked(record: Mapping[str, Any]) -> dict[str, Any]:
 
 def read_record(folder: Path) -> dict[str, Any]:
     """run.json of a folder."""
-    path = folder / "run.json"
+    path = folder / RUN
     if not path.is_file():
         raise BadInput(f"{folder} is no run folder: it has no run.json; name the folder of a run.")
     try:
@@ -163,6 +151,19 @@ def read_record(folder: Path) -> dict[str, Any]:
         raise BadInput(f"{path} is damaged ({error}); restore it or start a new run.") from error
     assert isinstance(record, dict)
     return record
+
+
+def read_task(folder: Path) -> tuple[dict[str, Any], list[str], int]:
+    """run.json of a run folder, and of it the class names and the number of examples."""
+    record = read_record(folder)
+    try:
+        return (
+            record,
+            [str(name) for name in record["task"]["classes"]],
+            int(record["task"]["size"]),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise BadInput(f"{folder / RUN} lacks {error}; restore the run folder.") from None
 
 
 def _compare(folder: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
@@ -192,44 +193,37 @@ def _compare(folder: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> No
         )
 
 
-def finish(
-    folder: Path, result: Result, calibration: Calibration, audit: Audit, train: Examples
-) -> Result:
-    """Write what a finished run gives; returns the result with calibrated probabilities."""
-    judged = calibrated(result, calibration, audit)
-    table = suspect_table(judged)
-    summary = {
-        **summarise(judged, result.probabilities.argmax(1), table, audit),
-        **found(result, judged, table, calibration, audit),
-        "chosen": dict(result.chosen),
-    }
-    write_text(folder / "labels.csv", labels_csv(table, result.task.classes, train.ids))
+def finish(folder: Path, ended: Judged, train: Examples, rows: LabelRows) -> None:
+    """Write what a finished run gives, all but the report."""
+    write_rows(folder, rows, ended.result.task.classes)
     save_like(train, folder)
-    save_model(folder, result)
-    write_json(folder / CALIBRATION, calibration.describe())
+    save_model(folder, ended.result)
+    write_json(folder / CALIBRATION, ended.calibration.describe())
     write_unreadable(folder, train)
     write_manifest(folder)
-    write_json(folder / "summary.json", summary)
-    return judged
+    write_json(folder / SUMMARY, ended.summary)
 
 
-def finished(folder: Path, how: str) -> bool:
-    """Whether all that a run gives is there already, calibrated in the way asked for."""
-    if not all((folder / name).is_file() for name in (*ENDS, CALIBRATION)):
+def finished(spec: RunSpec) -> bool:
+    """Whether the run folder of a spec holds all that this very run gives."""
+    folder = spec.out
+    if folder is None or not all((folder / name).is_file() for name in (RUN, *ENDS)):
         return False
     try:
-        told = json.loads((folder / "summary.json").read_bytes())["calibration"]
+        told = json.loads((folder / SUMMARY).read_bytes())["calibration"]
     except (ValueError, KeyError, TypeError):  # cut short or changed: written again
         return False
-    return bool(told == how)
+    there = spec_of(read_record(folder), folder / RUN)
+    few = told == "quick" and spec.how == "folds"  # too few examples for folds
+    return spec.same_run(there) and (told == spec.how or few)
 
 
 def save_model(folder: Path, result: Result) -> None:
     """The weights of every network and the plain values of the state, in safetensors."""
     left = trained(result.state)
-    with written_whole(folder / "model.safetensors") as aside:
+    with written_whole(folder / MODEL) as aside:
         save_file(left.weights, aside, metadata={"state": json.dumps(left.plain)})
-        aside.chmod((folder / "run.json").stat().st_mode)  # safetensors makes it private
+        aside.chmod((folder / RUN).stat().st_mode)  # safetensors makes it private
 
 
 def write_unreadable(folder: Path, train: Examples) -> None:
@@ -238,7 +232,7 @@ def write_unreadable(folder: Path, train: Examples) -> None:
     if not bad:
         return
     with (
-        written_whole(folder / "unreadable.csv") as aside,
+        written_whole(folder / UNREADABLE) as aside,
         aside.open("w", newline="", encoding="utf-8", errors="backslashreplace") as file,
     ):
         writer = csv.writer(file)

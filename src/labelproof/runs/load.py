@@ -12,19 +12,20 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import nn
 
+from labelproof.data.examples import Examples
+from labelproof.data.readers import load_like
+from labelproof.data.task import Task, Views
+from labelproof.errors import BadInput
+from labelproof.judging.link import Link
+from labelproof.methods import METHODS
+from labelproof.nets import NETS
+from labelproof.run_files import CALIBRATION, MODEL
+from labelproof.runs.folder import read_record
+from labelproof.runs.manifest import check_manifest
+from labelproof.runs.model import Model, Trained, blank_task, revive
 from labelproof.training.protocol import Method
 from labelproof.training.run import pick_device
-from labelproof.errors import BadInput
-from labelproof.pipeline import make_trunk
-from labelproof.judging.link import Link
-from labelproof.runs.manifest import CALIBRATION, WEIGHTS, check_manifest
-from labelproof.methods import METHODS
-from labelproof.runs.model import Model, Trained, blank_task, revive
-from labelproof.nets import NETS
-from labelproof.runs.folder import read_record
-from labelproof.data.readers import load_like
-from labelproof.data.examples import Examples
-from labelproof.data.task import Task, Views
+from labelproof.training.trunk import make_trunk
 from labelproof.views import ImageViews, RandAugment, VectorViews
 
 DAMAGE = (KeyError, ValueError, TypeError, AttributeError, IndexError, RuntimeError, OSError)
@@ -59,9 +60,9 @@ def load_model(
     """
     folder = Path(folder)
     record = read_record(folder)
-    if not (folder / WEIGHTS).is_file():
+    if not (folder / MODEL).is_file():
         raise BadInput(
-            f"{folder} has no {WEIGHTS}: the run has not ended, or was copied only in part; "
+            f"{folder} has no {MODEL}: the run has not ended, or was copied only in part; "
             "finish it with `labelproof fit ... --resume`, or copy it again."
         )
     check_manifest(folder)
@@ -71,7 +72,7 @@ def load_model(
         method = method or _method(record)
         task = _task(record)
         trunk, _ = make_trunk(net or _net_name(record), task)
-        state = revive(method, task, trunk, _trained(folder / WEIGHTS), where)
+        state = revive(method, task, trunk, _trained(folder / MODEL), where)
         link = _link(folder / CALIBRATION)
         _check_like(like, task, folder)
     except DAMAGE as error:

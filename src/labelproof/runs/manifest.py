@@ -11,23 +11,21 @@ from pathlib import Path
 
 from labelproof.errors import BadInput
 from labelproof.files import write_json
+from labelproof.run_files import CALIBRATION, ENCODER, ENCODER_ARRAYS, MANIFEST, MODEL, READING, RUN
 
-NAME = "files.json"
-WEIGHTS = "model.safetensors"
-CALIBRATION = "calibration.json"
-PARTS = ("run.json", "reading.json", "encoder.json", "encoder.safetensors", WEIGHTS, CALIBRATION)
+PARTS = (RUN, READING, ENCODER, ENCODER_ARRAYS, MODEL, CALIBRATION)
 CHUNK = 1 << 20
 
 
 def write_manifest(folder: Path) -> None:
     """Hash the files of the model that lie in the folder."""
     there = [name for name in PARTS if (folder / name).is_file()]
-    write_json(folder / NAME, {"sha256": {name: file_hash(folder / name) for name in there}})
+    write_json(folder / MANIFEST, {"sha256": {name: file_hash(folder / name) for name in there}})
 
 
 def check_manifest(folder: Path) -> None:
     """Refuse a folder whose files are not those that were written; without files.json, accept."""
-    path = folder / NAME
+    path = folder / MANIFEST
     if not path.is_file():
         return
     try:

@@ -12,15 +12,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from labelproof.data.examples import Inputs, Kind, Resident
+from labelproof.data.task import Task
+from labelproof.errors import BadInput
+from labelproof.judging.link import Link
+from labelproof.judging.scores import entropy, is_dirichlet, log_evidence, scores, vacuity
 from labelproof.training import checkpoint
 from labelproof.training.loop import Result
 from labelproof.training.protocol import Method
 from labelproof.training.run import Run, Trunk, forward_all
-from labelproof.errors import BadInput
-from labelproof.judging.link import Link
-from labelproof.judging.scores import entropy, is_dirichlet, log_evidence, scores, vacuity
-from labelproof.data.examples import Inputs, Kind, Resident
-from labelproof.data.task import Task
 
 Plain = bool | int | float | str
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import torch
 
+from labelproof.data.examples import Examples
 from labelproof.errors import BadInput
 from labelproof.files import written_whole
 from labelproof.runs.model import Model, Prediction
-from labelproof.data.examples import Examples
 
 COLUMNS = ("id", "label", "confidence", "uncertainty")
 

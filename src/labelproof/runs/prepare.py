@@ -1,17 +1,23 @@
-"""From what sources read to a `Task` and its `Audit`: noise where asked, views, test labels."""
+"""From what was read to what training needs: a `Task` with its `Audit`, a method, a network."""
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from labelproof.errors import BadInput
-from labelproof.noise import apply_noise, parse_noise
 from labelproof.data.examples import Examples
-from labelproof.data.task import Audit, Task, Views
+from labelproof.data.task import Audit, Task
+from labelproof.errors import BadInput
+from labelproof.judging.label_table import Codes
+from labelproof.noise import apply_noise, parse_noise
+from labelproof.runs.spec import RunSpec
+from labelproof.training.protocol import Method
+from labelproof.training.run import Trunk
 from labelproof.views.defaults import default_views
 
 
@@ -22,6 +28,39 @@ class Prepared:
     task: Task
     audit: Audit
     noise: dict[str, Any] | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Held:
+    """Labels that people confirmed or corrected, in this review or an earlier one."""
+
+    run: Path  # the run that was reviewed
+    index: Codes
+    labels: Codes
+
+    def describe(self) -> dict[str, Any]:
+        """What run.json says of them."""
+        both = self.index.tobytes() + self.labels.tobytes()
+        return {
+            "run": str(self.run),
+            "count": len(self.index),
+            "sha256": hashlib.sha256(both).hexdigest(),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Assembled:
+    """Everything that training needs, made from a spec."""
+
+    spec: RunSpec
+    data: Examples
+    test: Examples | None
+    prepared: Prepared
+    held: Held | None  # labels that a person has confirmed
+    method: Method
+    trunk: Trunk
+    net: str  # what run.json calls the network
+    device: torch.device
 
 
 def prepare(

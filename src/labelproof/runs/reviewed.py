@@ -1,145 +1,75 @@
-"""Fitting again: reviewed labels put in, held fixed, and everything else checked to be the same."""
+"""A run under review: its labels, its decisions, and a way to show its examples."""
 
 from __future__ import annotations
 
-import csv
-import hashlib
-import io
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
-from labelproof.runs.prepare import Prepared
-from labelproof.errors import BadInput
-from labelproof.files import write_text
-from labelproof.report.reread_data import HELD, digest, read_held
-from labelproof.report.rows import Codes
-from labelproof.review.reviewed_run import Reviewed, open_review
-from labelproof.data.examples import Examples
-
-DROPPED = ("--out", "--reviewed")  # options with a value that the new command has of its own
+from labelproof.judging.label_table import Codes, LabelRows
+from labelproof.runs.decisions import Decisions, Known, open_decisions, read_decisions
+from labelproof.runs.folder import read_task
+from labelproof.runs.labels_file import read_rows
 
 
 @dataclass(frozen=True, kw_only=True)
-class Held:
-    """Labels that people confirmed or corrected, in this review or an earlier one."""
+class Reviewed:
+    """A finished run with what was decided about its labels."""
 
-    run: Path  # the run that was reviewed
-    index: Codes
-    labels: Codes
+    folder: Path
+    record: Mapping[str, Any]  # run.json
+    rows: LabelRows
+    decisions: Decisions
 
-    def describe(self) -> dict[str, Any]:
-        """What run.json says of them."""
-        both = self.index.tobytes() + self.labels.tobytes()
-        return {
-            "run": str(self.run),
-            "count": len(self.index),
-            "sha256": hashlib.sha256(both).hexdigest(),
-        }
+    @property
+    def classes(self) -> list[str]:
+        """Names of the classes."""
+        return list(self.record["task"]["classes"])
+
+    def codes(self) -> dict[str, int]:
+        """Class names to codes."""
+        return {name: code for code, name in enumerate(self.classes)}
+
+    def ids(self) -> list[str]:
+        """Names of the examples, in their order."""
+        names = [""] * len(self.rows)
+        for index, name in zip(self.rows.index.tolist(), self.rows.ids, strict=True):
+            names[index] = name
+        return names
+
+    def decided(self) -> dict[int, int]:
+        """Codes of the labels a person stands for, by index."""
+        codes = self.codes()
+        return {index: codes[name] for index, name in self.decisions.labels().items()}
+
+    def corrected(self) -> Codes:
+        """All labels of the run with the decisions put in, (N,)."""
+        labels = self.rows.labels()
+        decided = self.decided()
+        labels[np.array(list(decided), dtype=np.int64)] = np.array(
+            list(decided.values()), dtype=np.int64
+        )
+        return labels
 
 
-def hold(prepared: Prepared, data: Examples, run: Path) -> tuple[Prepared, Held]:
-    """Put the reviewed labels of `run` into a task of the same data, and hold them fixed.
-
-    Args:
-        prepared: The task as the data and the options give it.
-        data: The data it was made of.
-        run: The run folder that was reviewed.
+def open_review(folder: Path, write: bool = False) -> Reviewed:
+    """Read a finished run and its decisions; with `write`, more of them can be taken.
 
     Raises:
-        BadInput: If nothing was decided, or data, classes or labels are others than in that run.
+        BadInput: If a file is missing or damaged, or a decision makes no sense.
     """
-    review = open_review(run)
-    decided = review.decided()
-    if not decided:
-        raise BadInput(
-            f"no label of {run} has been reviewed yet; start with: labelproof review {run}"
-        )
-    before = read_held(run, review.record)
-    _same_data(prepared, data, review, before)
-    codes = review.codes()
-    fixed = {**{index: codes[name] for index, name in before.items()}, **decided}
-    _same_labels(prepared, review, fixed)
-    index = np.array(sorted(fixed), dtype=np.int64)
-    held = Held(run=run, index=index, labels=np.array([fixed[i] for i in index.tolist()]))
-    y, mask = prepared.task.y.clone(), torch.zeros(prepared.task.size, dtype=torch.bool)
-    y[torch.from_numpy(index)] = torch.from_numpy(held.labels)
-    mask[torch.from_numpy(index)] = True
-    return replace(prepared, task=replace(prepared.task, y=y, fixed=mask)), held
+    record, classes, size = read_task(folder)
+    rows = read_rows(folder, classes, size)
+    known = _known(rows, classes)
+    decisions = open_decisions(folder, known) if write else read_decisions(folder, known)
+    return Reviewed(folder=folder, record=record, rows=rows, decisions=decisions)
 
 
-def write_held(folder: Path, held: Held, classes: Sequence[str], ids: Sequence[str] | None) -> None:
-    """Write reviewed.csv into a run folder."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(("index", "id", "label"))
-    for index, code in zip(held.index.tolist(), held.labels.tolist(), strict=True):
-        writer.writerow((index, ids[index] if ids is not None else str(index), classes[code]))
-    write_text(folder / HELD, out.getvalue())
-
-
-def _same_data(
-    prepared: Prepared, data: Examples, review: Reviewed, before: Mapping[int, str]
-) -> None:
-    task, there = prepared.task, review.record["task"]
-    if task.size != there["size"] or list(task.classes) != list(there["classes"]):
-        raise BadInput(
-            f"{review.folder} has {there['size']} examples in {len(there['classes'])} classes, "
-            f"this data {task.size} in {task.num_classes}; fit the data that was reviewed."
-        )
-    if digest(data, review.rows, review.record, before) != there["digest"]:
-        raise BadInput(
-            f"{review.folder} was trained on other inputs than these; fit the data that was "
-            "reviewed, read in the same way."
-        )
-
-
-def _same_labels(prepared: Prepared, review: Reviewed, fixed: Mapping[int, int]) -> None:
-    """What nobody reviewed must be labelled as it was in the reviewed run."""
-    other = np.flatnonzero(prepared.task.y.numpy() != review.rows.labels())
-    strange = [index for index in other.tolist() if index not in fixed]
-    if strange:
-        raise BadInput(
-            f"{len(strange)} labels differ from those of {review.folder} though nobody reviewed "
-            f"them (the first is example {strange[0]}); fit with the same labels, --noise and "
-            "--seed as that run."
-        )
-
-
-def refit_arguments(review: Reviewed, out: Path) -> list[str]:
-    """Arguments of `labelproof` that fit again what was reviewed, into another folder."""
-    command = [str(word) for word in review.record.get("command") or ()]
-    if len(command) > 2 and command[1] == "fit":
-        words = _without(command[2:])
-    else:
-        words = _from_record(review.record)
-    return ["fit", *words, "--reviewed", str(review.folder), "--out", str(out)]
-
-
-def _without(words: Sequence[str]) -> list[str]:
-    """The arguments but for those that name folders of runs, and --resume."""
-    kept: list[str] = []
-    skip = False
-    for word in words:
-        if skip:
-            skip = False
-        elif word in DROPPED:
-            skip = True
-        elif word != "--resume" and not word.startswith(tuple(f"{o}=" for o in DROPPED)):
-            kept.append(word)
-    return kept
-
-
-def _from_record(record: Mapping[str, Any]) -> list[str]:
-    """Arguments for a run that no `fit` command made, such as the demo's."""
-    reading, noise = record.get("reading") or {}, record.get("noise")
-    words = [str(reading.get("data") or "DATA"), "--method", record["method"]]
-    words += ["--net", record["net"], "--seed", str(record["seed"])]
-    if noise:
-        words += ["--noise", f"{noise['kind']}:{noise['rate']:g}"]
-    epochs = record["settings"].get("epochs")
-    return [*words, "--epochs", str(epochs)] if epochs is not None else words
+def _known(rows: LabelRows, classes: list[str]) -> Known:
+    ids, given = [""] * len(rows), [""] * len(rows)
+    for index, name, code in zip(rows.index.tolist(), rows.ids, rows.given.tolist(), strict=True):
+        ids[index], given[index] = name, classes[code]
+    return Known(ids=ids, given=given, classes=frozenset(classes))

@@ -27,19 +27,15 @@ from torch import nn
 from labelproof.data.examples import Examples
 from labelproof.data.readers.arrays import as_inputs
 from labelproof.data.readers.frames import from_features, needs_encoding
-from labelproof.data.task import Audit
 from labelproof.errors import BadInput
-from labelproof.judging import How, calibrate, calibrated
+from labelproof.judging import How
 from labelproof.judging.label_table import LabelTable
-from labelproof.judging.suspects import suspect_table
-from labelproof.pipeline import fit, make_trunk
-from labelproof.recipes.recipe import own_data, with_changes
-from labelproof.recipes.sizing import suited
+from labelproof.judging.verdict import Judged
+from labelproof.pipeline import Given, run
 from labelproof.runs.model import Prediction, in_double, model_of
-from labelproof.training.log import Reporter, reporter_for
-from labelproof.training.loop import Result
+from labelproof.runs.spec import RunSpec
+from labelproof.training.log import reporter_for
 from labelproof.training.protocol import Method
-from labelproof.training.settings import nearest, settings_of
 
 Array = npt.NDArray[Any]
 LARGEST_SEED = 2**31 - 1
@@ -106,20 +102,21 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def fit(self, X: Any, y: Any) -> NoisyLabelClassifier:
         """Train on inputs X and their given labels y, which may be partly wrong."""
         examples, codes = self._examples(X, y)
-        method = self._method(examples)
-        seed = int(check_random_state(self.random_state).randint(LARGEST_SEED))
-        reporter = reporter_for(Console(stderr=True)) if self.verbose else None
-        result = fit(
-            replace(examples, labels=codes, classes=tuple(map(str, self.classes_))),
-            method,
-            name=self.method if isinstance(self.method, str) else type(method).__name__,
-            net=self.net,
-            seed=seed,
+        spec = RunSpec(
+            method=self.method if isinstance(self.method, str) else type(self.method).__name__,
+            settings=self._settings(),
+            calibrate=self._how(),
+            seed=int(check_random_state(self.random_state).randint(LARGEST_SEED)),
             device=self.device,
-            reporter=reporter,
         )
+        given = Given(
+            data=replace(examples, labels=codes, classes=tuple(map(str, self.classes_))),
+            method=None if isinstance(self.method, str) else self.method,
+            net=self.net,
+        )
+        reporter = reporter_for(Console(stderr=True)) if self.verbose else None
         self._encoding = examples if examples.encoder is not None else None
-        self._keep(result, seed, reporter)
+        self._keep(run(spec, given, reporter=reporter))
         return self
 
     def predict(self, X: Any) -> Array:
@@ -197,37 +194,31 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         checked = validate_data(self, X, reset=reset, dtype=(np.float32, np.float64, np.float16))
         return Examples(x=as_inputs(np.array(checked), what="X"), labels=None)
 
-    def _method(self, examples: Examples) -> Method:
-        """The record as given, or the named method with settings for this data."""
+    def _settings(self) -> dict[str, Any]:
+        """Changes of the method's settings; a record has its own."""
         changes = dict(self.settings or {})
         if self.epochs is not None:
             changes["epochs"] = self.epochs
-        if not isinstance(self.method, str):
-            if changes:
-                raise BadInput(
-                    "settings and epochs go with a method's name; a record has its own, so change "
-                    "it with dataclasses.replace."
-                )
-            return self.method
-        record: Any = own_data(self.method, examples.kind)
-        known = list(settings_of(record))
-        for name in changes:
-            if name not in known:
-                raise BadInput(f"{self.method} has no setting {name!r}; {nearest(name, known)}.")
-        method: Method = with_changes(suited(record, len(examples), examples.kind), changes)
-        return method
+        if changes and not isinstance(self.method, str):
+            raise BadInput(
+                "settings and epochs go with a method's name; a record has its own, so change "
+                "it with dataclasses.replace."
+            )
+        return changes
 
-    def _keep(self, result: Result, seed: int, reporter: Reporter | None) -> None:
+    def _how(self) -> How:
+        """How to calibrate."""
+        if isinstance(self.calibrate, str):
+            return self.calibrate
+        return "folds" if self.calibrate else "off"
+
+    def _keep(self, ended: Judged) -> None:
         """The fitted attributes."""
-        trunk, _ = make_trunk(self.net, result.task)
-        how: How = self.calibrate if isinstance(self.calibrate, str) else "off"
-        how = "folds" if self.calibrate is True else how
-        found = calibrate(result, trunk, how, seed=seed, reporter=reporter)
-        table = suspect_table(calibrated(result, found, Audit()))
+        result, found, table = ended.result, ended.calibration, ended.table
         self.label_table_: LabelTable = table
         self.method_ = result.method
         self.chosen_ = dict(result.chosen)
-        model = model_of(result, trunk, found.link)
+        model = model_of(result, ended.trunk, found.link)
         # Float32 sums depend on which other rows are predicted along with a row, if only by 1e-8.
         steady = isinstance(self.net, str) and result.task.kind == "vectors"
         self.model_ = in_double(model) if steady else model

@@ -7,16 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from labelproof.files import finite, write_text
-
-NAME = "metrics.jsonl"
+from labelproof.run_files import METRICS
 
 
 def append_metrics(folder: Path, line: dict[str, Any]) -> None:
     """Add one epoch."""
-    with (folder / NAME).open("a", encoding="utf-8") as file:
+    with (folder / METRICS).open("a", encoding="utf-8") as file:
         file.write(json.dumps(finite(line)) + "\n")
 
 
 def rewrite_metrics(folder: Path, history: list[dict[str, Any]]) -> None:
     """Make the file say what the checkpoint knows (a kill may have come between the two)."""
-    write_text(folder / NAME, "".join(json.dumps(finite(line)) + "\n" for line in history))
+    write_text(folder / METRICS, "".join(json.dumps(finite(line)) + "\n" for line in history))

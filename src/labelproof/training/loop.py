@@ -15,6 +15,7 @@ from labelproof import metrics
 from labelproof.data.examples import Inputs
 from labelproof.data.task import Audit, Task
 from labelproof.errors import BadInput
+from labelproof.run_files import CHECKPOINT
 from labelproof.training import checkpoint
 from labelproof.training.history import append_metrics, rewrite_metrics
 from labelproof.training.log import Reporter, Silent
@@ -22,7 +23,6 @@ from labelproof.training.protocol import Method, Phase
 from labelproof.training.run import Run, Trunk, forward_all
 
 Line = dict[str, Any]
-CHECKPOINT = "checkpoint.pt"
 
 
 @dataclass(frozen=True, kw_only=True)

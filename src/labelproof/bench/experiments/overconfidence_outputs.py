@@ -21,11 +21,12 @@ from labelproof.judging.link import TINY, Link
 from labelproof.methods.dividemix import DivideMix
 from labelproof.methods.dpc import DPC
 from labelproof.nets.heads import MultiHead
-from labelproof.report.facts import read_task
-from labelproof.report.reread_data import read_again, source_options
-from labelproof.report.rows import read_rows
+from labelproof.runs.folder import read_task
+from labelproof.runs.labels_file import read_rows
 from labelproof.runs.load import load_model
 from labelproof.runs.model import Model
+from labelproof.runs.reread import read_again
+from labelproof.runs.spec import spec_of
 from labelproof.training.run import forward_all
 
 Heads = Mapping[str, Tensor]
@@ -83,9 +84,8 @@ def read_outputs(folder: Path) -> Outputs:
         raise BadInput(f"{folder} is a run of {record['method']}; expected dpc or dividemix.")
     rows = read_rows(folder, classes, size)
     train = read_again(folder, record, rows)
-    reading = record["reading"]
-    options = source_options(reading["options"])
-    test = load(reading["test"], options, train) if reading.get("test") else train.test
+    spec = spec_of(record, folder)
+    test = load(spec.test, spec.reading, train) if spec.test else train.test
     if test is None or test.labels is None:
         raise BadInput(f"the run in {folder} had no test data with labels; fit again with --test.")
     return Outputs(

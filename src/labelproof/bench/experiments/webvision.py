@@ -20,9 +20,8 @@ from labelproof.data.readers.published.webvision import WEBVISION
 from labelproof.errors import BadInput
 from labelproof.files import write_json
 from labelproof.recipes.recipe import published_names
-from labelproof.report.reread_data import source_options
-from labelproof.runs.folder import read_record
 from labelproof.runs.load import load_model
+from labelproof.runs.spec import load_spec
 
 ALL = ("dividemix", "elr_plus", "unicon", "dpc", STAR)  # those with published settings
 ROWS: dict[Scale, tuple[str, ...]] = {"paper": ALL, "small": ALL, "tiny": ("dividemix", "dpc")}
@@ -102,14 +101,13 @@ def measure(record: Record) -> None:
     if path.is_file():
         return
     loaded = load_model(record.folder)
-    reading = read_record(record.folder)["reading"]
-    options = source_options(reading["options"])
+    spec = load_spec(record.folder)
     found = {}
-    sets = {"digits": "digits"} if reading["data"] == "digits" else {}
+    sets = {"digits": "digits"} if spec.data == "digits" else {}
     sets = sets or {"WebVision": "webvision", "ILSVRC12": "ilsvrc12"}
     for title, name in sets.items():
         try:
-            test = load(name, options, loaded.like)
+            test = load(name, spec.reading, loaded.like)
         except BadInput:
             if name != "ilsvrc12":
                 raise

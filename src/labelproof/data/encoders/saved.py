@@ -22,10 +22,7 @@ from labelproof.data.encoders.columns import Column, TableEncoder
 from labelproof.data.encoders.texts import TextEncoder, TransformerEncoder
 from labelproof.data.examples import Encoder, Examples, Resident
 from labelproof.errors import BadInput
-
-RECORD = "encoder.json"
-ARRAYS = "encoder.safetensors"
-LIKE = "reading.json"
+from labelproof.run_files import ENCODER, ENCODER_ARRAYS, READING
 
 
 def save_encoder(encoder: Encoder, folder: Path) -> None:
@@ -40,15 +37,15 @@ def save_encoder(encoder: Encoder, folder: Path) -> None:
             "idf": encoder.idf,
             "components": np.ascontiguousarray(encoder.components),
         }
-        save_file(arrays, folder / f"{ARRAYS}.part")
-        os.replace(folder / f"{ARRAYS}.part", folder / ARRAYS)
+        save_file(arrays, folder / f"{ENCODER_ARRAYS}.part")
+        os.replace(folder / f"{ENCODER_ARRAYS}.part", folder / ENCODER_ARRAYS)
         words = {"vocabulary": encoder.vocabulary, "analyzer": encoder.analyzer}
         record = {"kind": "text", "column": encoder.column, **words}
     elif isinstance(encoder, TransformerEncoder):
         record = {"kind": "transformer", **asdict(encoder)}
     else:
         raise TypeError(f"no way to save a {type(encoder).__name__}")
-    _write_json(folder / RECORD, record)
+    _write_json(folder / ENCODER, record)
 
 
 def load_encoder(folder: Path) -> TableEncoder | TextEncoder | TransformerEncoder:
@@ -58,7 +55,7 @@ def load_encoder(folder: Path) -> TableEncoder | TextEncoder | TransformerEncode
         BadInput: If it is not there or damaged.
     """
     try:
-        record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+        record = json.loads((folder / ENCODER).read_text(encoding="utf-8"))
         return _revive(record, folder)
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
         raise BadInput(
@@ -79,7 +76,7 @@ def save_like(examples: Examples, folder: Path) -> None:
         "encoder": examples.encoder is not None,
         "normalise": [list(part) for part in examples.normalise] if examples.normalise else None,
     }
-    _write_json(folder / LIKE, record)
+    _write_json(folder / READING, record)
 
 
 def load_like(folder: Path) -> Examples:
@@ -89,7 +86,7 @@ def load_like(folder: Path) -> Examples:
         BadInput: If nothing was saved there, or it is damaged.
     """
     try:
-        record = json.loads((folder / LIKE).read_text(encoding="utf-8"))
+        record = json.loads((folder / READING).read_text(encoding="utf-8"))
         shape, classes = tuple(record["shape"]), tuple(record["classes"])
         kind = torch.uint8 if len(shape) == 3 else torch.float32
         normalise = record["normalise"]
@@ -105,8 +102,8 @@ def load_like(folder: Path) -> Examples:
         if isinstance(error, BadInput):
             raise
         raise BadInput(
-            f"expected {LIKE} of a finished run in {folder}, but it could not be read ({error!r}); "
-            "name the folder of a run"
+            f"expected {READING} of a finished run in {folder}, but it could not be read "
+            f"({error!r}); name the folder of a run"
         ) from None
 
 
@@ -123,7 +120,7 @@ def _revive(
         return TransformerEncoder(**record)
     if kind != "text":
         raise ValueError(f"unknown kind {kind!r}")
-    arrays = load_file(folder / ARRAYS)
+    arrays = load_file(folder / ENCODER_ARRAYS)
     return TextEncoder(
         column=record["column"],
         analyzer=record["analyzer"],

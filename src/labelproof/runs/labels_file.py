@@ -1,49 +1,41 @@
-"""labels.csv read back: every label of a run with what the model thinks of it, worst first."""
+"""labels.csv: every label of a run with what the model thinks of it, worst first."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from labelproof.errors import BadInput
-from labelproof.judging.label_table import COLUMNS
+from labelproof.files import written_whole
+from labelproof.judging.label_table import Codes, LabelRows, Numbers
+from labelproof.run_files import LABELS
 
-Codes = npt.NDArray[np.int64]
-Numbers = npt.NDArray[np.float64]
-NAME = "labels.csv"
+COLUMNS = ("index", "id", "given", "suggested", "p_clean", "p_suggested", "margin", "suspect")
 
 
-@dataclass(frozen=True, kw_only=True)
-class LabelRows:
-    """Columns of labels.csv, in the order of the file: the most suspicious label first."""
+def write_rows(folder: Path, rows: LabelRows, classes: Sequence[str]) -> None:
+    """Write labels.csv into a run folder, row by row."""
+    with (
+        written_whole(folder / LABELS) as aside,
+        aside.open("w", newline="", encoding="utf-8") as file,
+    ):
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        writer.writerows(_cells(rows, classes))
 
-    index: Codes  # (N,) number of the training example
-    ids: tuple[str, ...]
-    given: Codes  # (N,) class
-    suggested: Codes  # (N,) class
-    p_clean: Numbers
-    p_suggested: Numbers
-    margin: Numbers
-    suspect: npt.NDArray[np.bool_]
 
-    def __len__(self) -> int:
-        return len(self.index)
-
-    def labels(self) -> Codes:
-        """Given labels in the order of the training examples, (N,)."""
-        labels = np.empty_like(self.given)
-        labels[self.index] = self.given
-        return labels
-
-    def suspects(self) -> Codes:
-        """Rows of the suspects, worst first."""
-        return np.flatnonzero(self.suspect)
+def _cells(rows: LabelRows, classes: Sequence[str]) -> Iterator[tuple[object, ...]]:
+    columns = (rows.given, rows.suggested, rows.p_clean, rows.p_suggested, rows.margin)
+    lists = [column.tolist() for column in (rows.index, *columns, rows.suspect.astype(int))]
+    for (i, given, suggested, *numbers, suspect), name in zip(
+        zip(*lists, strict=True), rows.ids, strict=True
+    ):
+        texts = (f"{number:.6f}" for number in numbers)
+        yield (i, name, classes[given], classes[suggested], *texts, suspect)
 
 
 def read_rows(folder: Path, classes: Sequence[str], size: int) -> LabelRows:
@@ -57,10 +49,10 @@ def read_rows(folder: Path, classes: Sequence[str], size: int) -> LabelRows:
     Raises:
         BadInput: If the file is missing, damaged, or of another run.
     """
-    path = folder / NAME
+    path = folder / LABELS
     if not path.is_file():
         raise BadInput(
-            f"{folder} has no {NAME}: the run has not finished or was copied in part; "
+            f"{folder} has no {LABELS}: the run has not finished or was copied in part; "
             "finish it with `labelproof fit ... --resume`, or copy it again."
         )
     columns = _columns(path)

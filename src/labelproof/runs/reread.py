@@ -4,31 +4,19 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from labelproof.data.examples import Examples
-from labelproof.data.readers import Progress, SourceOptions, load
+from labelproof.data.readers import Progress, load
 from labelproof.data.task import Task
 from labelproof.errors import BadInput
-from labelproof.report.rows import LabelRows
+from labelproof.judging.label_table import LabelRows
+from labelproof.run_files import HELD, RUN
+from labelproof.runs.spec import spec_of
 from labelproof.views import VectorViews
-
-HELD = "reviewed.csv"  # in a run folder: every label that a person had confirmed before
-PATHS = ("labels", "data_dir", "cache", "text_model")
-
-
-def source_options(saved: Mapping[str, Any]) -> SourceOptions:
-    """The options of reading as run.json has them; unknown ones are passed over."""
-    known = {field.name for field in fields(SourceOptions)}
-    values = {name: value for name, value in saved.items() if name in known}
-    for name in PATHS:
-        values[name] = Path(values[name]) if values.get(name) else None
-    values["drop_columns"] = tuple(values.get("drop_columns") or ())
-    return SourceOptions(**values)
 
 
 def read_held(folder: Path, record: Mapping[str, Any]) -> dict[int, str]:
@@ -58,17 +46,17 @@ def read_again(
     Raises:
         BadInput: If the run does not say how, the data is gone, or it has changed since.
     """
-    reading = record.get("reading")
-    if not reading:
+    spec = spec_of(record, folder / RUN)
+    if spec.data is None:
         raise BadInput("the data of this run came from memory and cannot be read again.")
-    examples = load(reading["data"], source_options(reading["options"]), progress=progress)
+    examples = load(spec.data, spec.reading, progress=progress)
     held = read_held(folder, record)
     if (
         len(examples) != len(rows)
         or digest(examples, rows, record, held) != record["task"]["digest"]
     ):
         raise BadInput(
-            f"{reading['data']} has changed since the run (other examples than those it was "
+            f"{spec.data} has changed since the run (other examples than those it was "
             "trained on); restore the data, or fit again."
         )
     return examples

@@ -1,0 +1,64 @@
+"""From the options of a command to a `RunSpec`: those given, over another run's or defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any
+
+import typer
+
+from labelproof.data.readers import SourceOptions
+from labelproof.errors import BadInput
+from labelproof.recipes.recipe import read_settings
+from labelproof.runs.spec import RunSpec, load_spec
+from labelproof.training.settings import split_settings
+
+RENAMED = {"drop_column": "drop_columns"}  # repeated options, named for one of them
+READING = {field.name for field in fields(SourceOptions)}
+SAID = ("COMMANDLINE", "ENVIRONMENT")  # where an option that a person gave comes from
+SPEC = {field.name for field in fields(RunSpec)} - {"reading", "settings"}
+
+
+def spec_from(ctx: typer.Context) -> RunSpec:
+    """The spec that a command asks for.
+
+    With `--from`, that spec with the options that were given in their places; else the options over
+    the defaults. Settings are checked against the method before any data is read.
+    """
+    start = ctx.params.get("from_")
+    base = load_spec(start) if start else RunSpec()
+    given = _given(ctx)
+    if start and "out" not in given:
+        base = replace(base, out=None)
+    spec = with_options(base, given)
+    if spec.data is None:
+        raise BadInput("expected DATA, but none was named; name the data, or a run with --from.")
+    return spec
+
+
+def with_options(base: RunSpec, given: Mapping[str, Any]) -> RunSpec:
+    """The spec with options of a command line in the places of its own."""
+    own = {name: value for name, value in given.items() if name in SPEC}
+    reading = {RENAMED.get(name, name): value for name, value in given.items()}
+    reading = {name: value for name, value in reading.items() if name in READING}
+    if "drop_columns" in reading:
+        reading["drop_columns"] = tuple(reading["drop_columns"] or ())
+    spec = replace(base, **own, reading=replace(base.reading, **reading))
+    return replace(spec, settings=_settings(spec, base, given))
+
+
+def _settings(spec: RunSpec, base: RunSpec, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Changes of the method's settings; those of a spec with another method do not carry over."""
+    kept = dict(base.settings) if (spec.method, spec.recipe) == (base.method, base.recipe) else {}
+    changes = split_settings(given.get("set_") or [])
+    if given.get("epochs") is not None:
+        changes["epochs"] = str(given["epochs"])
+    return kept | read_settings(spec.method, changes, spec.recipe)
+
+
+def _given(ctx: typer.Context) -> dict[str, Any]:
+    """The options that a person gave, by name."""
+    sources = {name: ctx.get_parameter_source(name) for name in ctx.params}
+    said = [name for name, source in sources.items() if source and source.name in SAID]
+    return {name: ctx.params[name] for name in said}

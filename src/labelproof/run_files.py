@@ -1,0 +1,22 @@
+"""The name of every file and folder in a run folder."""
+
+RUN = "run.json"  # the spec of the run, and facts about it
+METRICS = "metrics.jsonl"  # a line an epoch
+CHECKPOINT = "checkpoint.pt"  # where to go on
+LABELS = "labels.csv"  # every label, the most suspicious first
+SUMMARY = "summary.json"
+MODEL = "model.safetensors"
+CALIBRATION = "calibration.json"
+READING = "reading.json"  # what new data must look like
+ENCODER = "encoder.json"
+ENCODER_ARRAYS = "encoder.safetensors"
+MANIFEST = "files.json"  # a hash of every file of the model
+REPORT = "report.html"
+MEASURED = "report.json"  # what the report needs and only the end of a run knows
+UNREADABLE = "unreadable.csv"  # files that could not be read
+HELD = "reviewed.csv"  # labels that a person had confirmed before the run
+DECISIONS = "decisions.jsonl"  # what a person decided about the labels since
+REFIT_LOG = "fit-again.log"  # what a fit started from the review page printed
+TENSORBOARD = "tensorboard"  # curves, where asked for
+TRIALS = "trials"  # while settings are chosen
+FOLDS = "calibration"  # while the method is trained again on parts of the data

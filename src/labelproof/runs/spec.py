@@ -1,0 +1,121 @@
+"""`RunSpec`: everything that makes a run, as one record that run.json holds and reads back.
+
+A spec with the data it names, and the same version and number of threads, gives the same run:
+
+    labelproof fit --from RUN/run.json --out NEW
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from labelproof.data.readers.reading_options import SourceOptions
+from labelproof.errors import BadInput
+from labelproof.judging import How
+from labelproof.run_files import RUN
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSpec:
+    """Everything that makes a run; each field is also an option of `labelproof fit`."""
+
+    data: str | None = None  # a name or a path; None where it was handed over in memory
+    test: str | None = None  # test data with trusted labels
+    reading: SourceOptions = field(default_factory=SourceOptions)  # how both are read
+    flip: bool | None = None  # whether a mirrored image keeps its label; None: as the data says
+    noise: str | None = None  # label noise put in on purpose, such as symmetric:0.4
+    reviewed: Path | None = None  # an earlier run whose reviewed labels are held fixed
+    method: str = "dpc"
+    recipe: str | None = None  # published settings to start from
+    settings: Mapping[str, Any] = field(default_factory=dict)  # changes to the method's settings
+    net: str = "auto"
+    calibrate: How | None = None  # None: folds, or quick with a recipe
+    seed: int = 0
+    device: str = "auto"
+    out: Path | None = None  # the run folder; None keeps nothing
+    tensorboard: bool = False  # whether curves go to the run folder too
+
+    @property
+    def how(self) -> How:
+        """How to calibrate; published settings train too long to do it twice unasked."""
+        return self.calibrate or ("quick" if self.recipe else "folds")
+
+    def describe(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        plain: dict[str, Any] = msgspec.to_builtins(self, enc_hook=str)
+        return plain
+
+    def same_run(self, other: RunSpec) -> bool:
+        """Whether both are one run, wherever its folder is and however paths are written."""
+        here, there = (replace(spec, out=None, tensorboard=False) for spec in (self, other))
+        return here.describe() == there.describe()
+
+
+def read_spec(values: Any, where: Path) -> RunSpec:
+    """The spec that `describe` described.
+
+    Args:
+        values: the plain values.
+        where: the file they are from, for the sentence if they make no sense.
+    """
+    try:
+        spec = msgspec.convert(values, RunSpec, dec_hook=_path)
+    except (msgspec.ValidationError, TypeError, ValueError) as error:
+        raise BadInput(
+            f"{where} does not describe a run ({error}); restore it, or give the options anew."
+        ) from None
+    frozen = {name: _frozen(value) for name, value in spec.settings.items()}
+    return replace(spec, settings=frozen)
+
+
+def load_spec(path: Path) -> RunSpec:
+    """The spec in a run.json, or in the run.json of a folder."""
+    file = path / RUN if path.is_dir() else path
+    try:
+        record = json.loads(file.read_bytes())
+    except (OSError, ValueError) as error:
+        raise BadInput(
+            f"expected the {RUN} of a run, but {file} cannot be read ({error}); check the path."
+        ) from None
+    if not isinstance(record, dict):
+        raise BadInput(f"{file} is no {RUN} of a run (no JSON object); name another file.")
+    return spec_of(record, file)
+
+
+def spec_of(record: Mapping[str, Any], where: Path) -> RunSpec:
+    """The spec of a run's record; records of the first edition did not hold one."""
+    if "spec" in record:
+        return read_spec(record["spec"], where)
+    try:
+        reading, noise = record["reading"] or {}, record["noise"]
+        known = {f for f in SourceOptions.__dataclass_fields__}
+        options = reading.get("options") or {}
+        values = {
+            "data": reading.get("data"),
+            "test": reading.get("test"),
+            "reading": {name: value for name, value in options.items() if name in known},
+            "noise": f"{noise['kind']}:{noise['rate']:g}" if noise else None,
+            "method": record["method"],
+            "settings": record["settings"],
+            "net": record["net"],
+            "seed": record["seed"],
+        }
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise BadInput(f"{where} is no {RUN} of a run (no {error}); name another file.") from None
+    return read_spec(values, where)
+
+
+def _path(kind: type, value: Any) -> Any:
+    if kind is Path and isinstance(value, str):
+        return Path(value)
+    raise NotImplementedError(f"no way to read a {kind.__name__}")
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(_frozen(item) for item in value) if isinstance(value, list) else value
