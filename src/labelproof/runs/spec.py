@@ -94,7 +94,7 @@ def spec_of(record: Mapping[str, Any], where: Path) -> RunSpec:
         return read_spec(record["spec"], where)
     try:
         reading, noise = record["reading"] or {}, record["noise"]
-        known = {f for f in SourceOptions.__dataclass_fields__}
+        known = set(SourceOptions.__dataclass_fields__)
         options = reading.get("options") or {}
         values = {
             "data": reading.get("data"),
