@@ -108,7 +108,8 @@ class Examples:
     ids: Sequence[str] | None = None  # a name per example (file, row id); the index where None
     classes: tuple[str, ...] | None = None  # names of classes 0..C-1 where the source knows them
     captions: Sequence[str] | None = None  # what to show a person, where x is no picture
-    encoder: Encoder | None = None  # how rows became vectors; test data is read with it
+    encoder: Encoder | None = None  # how raw examples became vectors; test data is read with it
+    raw: Inputs | None = None  # the pictures behind x, where an encoder made vectors of them
     normalise: tuple[Sequence[float], Sequence[float]] | None = (
         None  # published mean and std, if any
     )

@@ -1,0 +1,92 @@
+"""Whether an encoder knows these pictures: held-out given labels decide, on a sample."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch.nn.functional import interpolate
+
+from labelproof.data.encoders.encode import encode
+from labelproof.data.encoders.protocol import PictureEncoder
+from labelproof.data.examples import Examples, Subset
+
+TINY = 32  # pixels up to which pictures may be drawings that no encoder knows
+SAMPLE = 600  # pictures that decide
+GRID = 16  # pixels a side that plain pixels are compared at
+FOLDS = 3
+SEED = 0
+Matrix = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """Whether to encode, and why, in a sentence."""
+
+    encode: bool
+    why: str
+
+
+def worth_encoding(examples: Examples, encoder: PictureEncoder) -> Decision:
+    """Encode photos always, tiny pictures only where that predicts held-out given labels better.
+
+    The rival is a support vector machine on the plain pixels, which stands for what a network
+    trained from scratch can learn.
+    """
+    edge = min(examples.x.shape[:2])
+    if edge > TINY:
+        return Decision(encode=True, why=f"Pictures are encoded with {encoder.name}.")
+    rows, labels = _sample(examples)
+    if len(np.unique(labels)) < 2:
+        return Decision(encode=True, why=f"Pictures are encoded with {encoder.name}.")
+    part = Subset(examples.x, torch.from_numpy(rows))
+    encoded = agreement(_linear(), encode(part, encoder).data.float().numpy(), labels)
+    plain = agreement(_kernel(), _plain(part), labels)
+    chosen = encoded >= plain
+    doing = f"encoded with {encoder.name}" if chosen else "learned from scratch"
+    return Decision(
+        encode=chosen,
+        why=f"Pictures are {doing}: on {len(rows)} of them, held-out given labels are predicted "
+        f"{encoded:.1%} right from encoded and {plain:.1%} from plain pixels.",
+    )
+
+
+def agreement(model: Any, x: Matrix, labels: npt.NDArray[np.int64]) -> float:
+    """Share of held-out given labels that a model trained on the others predicts."""
+    from sklearn.model_selection import KFold, cross_val_score
+
+    folds = KFold(FOLDS, shuffle=True, random_state=SEED)
+    return float(cross_val_score(model, x, labels, cv=folds).mean())
+
+
+def _sample(examples: Examples) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    count = len(examples)
+    rows = np.random.default_rng(SEED).permutation(count)[: min(SAMPLE, count)]
+    assert examples.labels is not None
+    return np.sort(rows), np.asarray(examples.labels)[np.sort(rows)]
+
+
+def _plain(part: Subset) -> Matrix:
+    pixels = part.take(torch.arange(len(part))).permute(0, 3, 1, 2).float() / 255
+    size = (min(GRID, pixels.shape[2]), min(GRID, pixels.shape[3]))
+    small = interpolate(pixels, size, mode="bilinear", antialias=True)
+    grey = bool((pixels == pixels[:, :1]).all())
+    flat: Matrix = (small[:, :1] if grey else small).flatten(1).numpy()
+    return flat
+
+
+def _linear() -> Any:
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    return make_pipeline(StandardScaler(), LogisticRegression(C=0.01, max_iter=300))
+
+
+def _kernel() -> Any:
+    from sklearn.svm import SVC
+
+    return SVC(C=10.0)

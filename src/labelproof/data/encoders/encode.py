@@ -1,0 +1,186 @@
+"""Running an encoder once over all pictures: batched, read ahead, in float16, kept in a cache.
+
+The cache holds a folder for each pair of data and encoder, with a file for each thousand pictures
+that is whole or absent. A run that was killed goes on after the last whole file.
+Shapes: N pictures, B batch, D width of a vector.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from labelproof.data.encoders.protocol import Batch, OpenEncoder, PictureEncoder
+from labelproof.data.examples import Inputs
+from labelproof.data.readers.reading_options import Progress
+from labelproof.errors import BadInput, RunFailed
+from labelproof.files import written_whole
+
+CHUNK = 1024  # pictures a cache file
+TAKEN = 64  # pictures decoded at a time
+BATCH = 16  # pictures a forward pass: more leave the processor's cache
+HOME = "LABELPROOF_CACHE"  # environment variable that names the cache folder
+Half = npt.NDArray[np.float16]
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Vectors of pictures, whose digest is known from the pictures and the encoder alone."""
+
+    data: Tensor  # (N, D) float16
+    key: str
+    resident: bool = True
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one example."""
+        return tuple(self.data.shape[1:])
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def take(self, index: Tensor) -> Tensor:
+        """Rows `index` as float32."""
+        return self.data[index].float()
+
+    def digest(self) -> str:
+        """Hash of the pictures and the encoder."""
+        return self.key
+
+
+def encoding_key(x: Inputs, encoder: PictureEncoder) -> str:
+    """A hash that changes with the pictures, the weights or the input rule."""
+    text = f"{x.digest()}|{encoder.digest}|{encoder.rule}"
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def default_cache() -> Path:
+    """Where vectors are kept: $LABELPROOF_CACHE, or labelproof in the user's cache folder."""
+    if place := os.environ.get(HOME):
+        return Path(place)
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "labelproof"
+
+
+def encode(
+    x: Inputs,
+    encoder: PictureEncoder,
+    *,
+    cache: Path | None = None,
+    progress: Progress | None = None,
+) -> Encoded:
+    """Vectors of all pictures.
+
+    Args:
+        x: The pictures.
+        encoder: What encodes them.
+        cache: Folder for the vectors; nothing is kept where None.
+        progress: Called with (done, all).
+
+    Raises:
+        BadInput: If the encoder cannot be opened, or gives numbers that are not finite.
+    """
+    key = encoding_key(x, encoder)
+    folder = _made(cache / f"vectors-{key[:32]}") if cache is not None else None
+    parts: list[Half] = []
+    work = _Lazy(encoder)
+    for start in range(0, len(x), CHUNK):
+        rows = range(start, min(start + CHUNK, len(x)))
+        parts.append(_chunk(x, rows, work, folder, progress))
+        if progress is not None:
+            progress(rows.stop, len(x))
+    return Encoded(torch.from_numpy(np.concatenate(parts)), key)
+
+
+class _Lazy:
+    """An encoder that is opened when first called, which a full cache never does."""
+
+    def __init__(self, encoder: PictureEncoder) -> None:
+        self._encoder = encoder
+        self._open: OpenEncoder | None = None
+
+    def __call__(self, batch: Batch) -> Half:
+        self._open = self._open or self._encoder.open()
+        vectors = self._open(batch)
+        if not np.isfinite(vectors).all():
+            raise BadInput(
+                f"expected finite vectors from the encoder {self._encoder.name}, but some are not; "
+                "choose another with --encoder"
+            )
+        return np.clip(vectors, -65504, 65504).astype(np.float16)
+
+
+def _chunk(
+    x: Inputs, rows: range, work: _Lazy, folder: Path | None, progress: Progress | None
+) -> Half:
+    """The vectors of some rows: from their file, or computed and filed."""
+    path = folder / f"{rows.start:012d}.npy" if folder is not None else None
+    found = _read(path, len(rows)) if path is not None else None
+    if found is not None:
+        return found
+    vectors = np.concatenate(list(_encoded(x, rows, work, progress)))
+    if path is not None:
+        _write(path, vectors)
+    return vectors
+
+
+def _encoded(x: Inputs, rows: range, work: _Lazy, progress: Progress | None) -> Iterator[Half]:
+    """Vectors of rows, some at a time; the next pictures are decoded meanwhile."""
+    starts = range(rows.start, rows.stop, TAKEN)
+
+    def take(start: int) -> Batch:
+        index = torch.arange(start, min(start + TAKEN, rows.stop))
+        pictures: Batch = x.take(index).numpy()
+        return pictures
+
+    with ThreadPoolExecutor(1) as ahead:
+        coming = ahead.submit(take, starts[0])
+        for start in starts:
+            pictures = coming.result()
+            if start + TAKEN < rows.stop:
+                coming = ahead.submit(take, start + TAKEN)
+            for place in range(0, len(pictures), BATCH):
+                yield work(pictures[place : place + BATCH])
+            if progress is not None:
+                progress(start + len(pictures), len(x))
+
+
+def _made(folder: Path) -> Path:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput(
+            f"expected a folder for encoded pictures at {folder}, but it cannot be made "
+            f"({error.strerror}); name another with --cache"
+        ) from None
+    return folder
+
+
+def _read(path: Path, rows: int) -> Half | None:
+    """A file of vectors; None where it is absent or damaged, so that it is made again."""
+    try:
+        vectors = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError):
+        return None
+    fits = vectors.dtype == np.float16 and vectors.ndim == 2 and len(vectors) == rows
+    return vectors if fits else None
+
+
+def _write(path: Path, vectors: Half) -> None:
+    try:
+        with written_whole(path) as aside, aside.open("wb") as file:
+            np.save(file, vectors, allow_pickle=False)
+    except OSError as error:
+        raise RunFailed(
+            f"the cache {path.parent} cannot be written ({error.strerror}); free some space or "
+            "name another folder with --cache"
+        ) from None

@@ -1,0 +1,117 @@
+"""Networks of the library timm as encoders of pictures: `timm:NAME`.
+
+The weights come from the hub's cache, or are downloaded where the network can be reached.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+
+from labelproof.data.encoders.module_graph import module_graph
+from labelproof.data.encoders.protocol import InputRule, OpenEncoder
+from labelproof.data.encoders.torch_run import TorchRun
+from labelproof.errors import BadInput
+
+TIMM = "timm:"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimmEncoder:
+    """A pretrained network of timm without its classifier."""
+
+    name: str
+    digest: str
+    rule: InputRule
+    licence: str
+
+    def module(self) -> nn.Module:
+        """The network, from normalised pictures to features."""
+        return timm_network(self.name.removeprefix(TIMM))
+
+    def open(self) -> OpenEncoder:
+        """The network, ready to run."""
+        return TorchRun(self.module(), self.rule)
+
+    def graph(self, shape: Sequence[int]) -> Any:
+        """An ONNX model from uint8 pictures (B, *shape) to vectors (B, D)."""
+        return module_graph(self.module(), self.rule, shape)
+
+
+def timm_pictures(name: str) -> TimmEncoder:
+    """The encoder `timm:name`.
+
+    Raises:
+        BadInput: If timm, the network or its weights are not there.
+    """
+    network: Any = timm_network(name)
+    return TimmEncoder(
+        name=f"{TIMM}{name}",
+        digest=state_digest(network),
+        rule=timm_rule(network),
+        licence=str((network.pretrained_cfg or {}).get("license") or "not stated"),
+    )
+
+
+def timm_rule(network: Any) -> InputRule:
+    """Size and normalisation that a network of timm was trained with."""
+    about = import_timm().data.resolve_model_data_config(network)
+    mean, std = (tuple(255 * float(v) for v in about[key]) for key in ("mean", "std"))
+    return InputRule(
+        size=int(about["input_size"][-1]),
+        mean=(mean[0], mean[1], mean[2]),
+        std=(std[0], std[1], std[2]),
+    )
+
+
+def timm_network(name: str, pretrained: bool = True) -> nn.Module:
+    """A network of timm without its classifier, in evaluation mode."""
+    timm = import_timm()
+    if not timm.is_model(name):
+        near = timm.list_models(f"*{name.split('.')[0].split('_')[0]}*")[:3]
+        hint = f"such as {', '.join(near)}" if near else "see timm.list_models()"
+        raise BadInput(f"timm has no network {name!r}; choose another, {hint}")
+    try:
+        network: nn.Module = timm.create_model(name, pretrained=pretrained, num_classes=0)
+    except Exception as error:  # the hub raises many kinds where it cannot be reached
+        first = " ".join(str(error).split())[:120]
+        raise BadInput(
+            f"expected the weights of timm:{name} in the hub's cache or on the hub, but they could "
+            f"not be had ({first}); download them where there is a network, and copy the cache"
+        ) from None
+    return network.eval()
+
+
+def import_timm() -> Any:
+    """The library timm.
+
+    Raises:
+        BadInput: If it is not installed, or torchvision, which it imports, does not work.
+    """
+    try:
+        return importlib.import_module("timm")
+    except ImportError as error:
+        raise BadInput(
+            f"expected the package timm for timm:NAME, but it cannot be imported ({error}); "
+            'run: pip install "labelproof[timm]"'
+        ) from None
+    except Exception as error:  # a torchvision built for another torch fails in its own ways
+        first = " ".join(str(error).split())[:120]
+        raise BadInput(
+            f"timm is installed, but torchvision, which it needs, does not work here ({first}); "
+            "install the torchvision that belongs to your version of torch"
+        ) from None
+
+
+def state_digest(network: nn.Module) -> str:
+    """A hash of all weights of a network."""
+    digest = hashlib.sha256()
+    for name, tensor in network.state_dict().items():
+        digest.update(f"{name}{tuple(tensor.shape)}{tensor.dtype}".encode())
+        digest.update(tensor.detach().cpu().contiguous().reshape(-1).numpy().tobytes())
+    return digest.hexdigest()
