@@ -10,11 +10,12 @@ from torch import Tensor
 
 from cases import CASES
 from labelproof import metrics
-from labelproof.judging.calibration import joined
+from labelproof.data.task import Audit
+from labelproof.judging.calibration import Calibration, joined, transition_matrix, uncalibrated
 from labelproof.judging.label_table import label_table
-from labelproof.judging.suspects import found_alone, suspect_table, suspect_threshold
+from labelproof.judging.suspects import found, found_alone, suspect_table, suspect_threshold
 from labelproof.training.loop import Result
-from tiny import blobs
+from tiny import Problem, blobs
 
 
 def views(size: int = 4000, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
@@ -44,8 +45,13 @@ def test_labels_that_the_noise_model_finds_alike_are_ordered_by_the_method() -> 
 
 
 @pytest.fixture(scope="module")
-def result() -> Result:
-    return blobs(60, noise=0.3).train(CASES["ce"])
+def problem() -> Problem:
+    return blobs(60, noise=0.3)
+
+
+@pytest.fixture(scope="module")
+def result(problem: Problem) -> Result:
+    return problem.train(CASES["ce"])
 
 
 def judged(result: Result, *clean: float) -> Result:
@@ -90,3 +96,43 @@ def test_the_methods_own_detection_is_measured_by_its_own_score(result: Result) 
     found = found_alone(judged(result, 0.1, 0.2), truth)
     assert found == {"error_auroc_own": 1.0, "error_ap_own": 1.0}
     assert found_alone(result, None) == {"error_auroc_own": None, "error_ap_own": None}
+
+
+def calibration_of(result: Result) -> Calibration:
+    return replace(uncalibrated(result), noise_rate=0.25)
+
+
+def test_the_summary_measures_raw_and_calibrated_probabilities_apart(
+    problem: Problem, result: Result
+) -> None:
+    raw, labels, truth = result.test_probabilities, problem.audit.test_y, problem.audit.truth
+    assert raw is not None
+    assert labels is not None
+    assert truth is not None
+    sure = torch.nn.functional.one_hot(labels, result.task.num_classes).float()
+    after = replace(judged(result, 0.125, 0.375), test_probabilities=sure)
+    table = suspect_table(after, 0.75)
+    summary = found(result, after, table, calibration_of(result), problem.audit)
+    assert summary["ece"] == metrics.ece(raw, labels) > 0
+    assert summary["ece_calibrated"] == 0
+    assert summary["suspect_precision_estimate"] == 0.75
+    assert summary["noise_rate_estimate"] == 0.25
+    exact = replace(
+        calibration_of(result),
+        transition=transition_matrix(
+            torch.nn.functional.one_hot(truth, result.task.num_classes).double(), result.task.y
+        ),
+    )
+    told = found(result, after, table, exact, problem.audit)
+    assert told["transition_error"] == 0 < summary["transition_error"]
+
+
+def test_the_summary_leaves_out_what_cannot_be_known(result: Result) -> None:
+    after = judged(result)
+    summary = found(result, after, suspect_table(after), calibration_of(result), Audit())
+    unknown = ("ece", "ece_calibrated", "suspect_precision_estimate", "transition_error")
+    assert [summary[name] for name in unknown] == [None] * 4
+    assert summary["error_auroc_own"] is None
+    blind = replace(after, test_probabilities=None)
+    told = found(blind, blind, suspect_table(after), calibration_of(result), Audit())
+    assert told["ece"] is None
