@@ -8,7 +8,7 @@ from labelproof.bench.cost import units
 from labelproof.methods.ce import CrossEntropy
 from labelproof.methods.mixup import Mixup
 from labelproof.methods.mlnt import MLNT
-from labelproof.methods.sop_plus import SOPPlus
+from labelproof.methods.sop import SOPPlus
 from tiny import patterns
 
 STUDENT, MENTOR = 3, 2  # epochs

@@ -148,7 +148,10 @@ def test_spreads_over_seeds_are_shown() -> None:
     seeds = [made(1.0, DPC()), made(2.0, DPC())]
     row = tables.calibration({"DPC": seeds}, "made", []).rows[0]
     confidences = [
-        100 * np.mean([run.method.probability(o).amax(1).mean().item() for o in run.classifier])
+        100
+        * np.mean(
+            [run.method.objective.probability(o).amax(1).mean().item() for o in run.classifier]
+        )
         for run in seeds
     ]
     assert row[3] == f"{np.mean(confidences):.1f} ± {np.std(confidences, ddof=1):.1f}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import signal
@@ -15,6 +14,7 @@ from bench_cells import QUICK, bench_process, quick_cell
 from labelproof.bench import runner
 from labelproof.bench.cell import Cell
 from labelproof.cli.bench import whole_grid
+from labelproof.recipes.load import recipes_of
 
 VECTORS = ("vectors", "--scale", "tiny", "--methods", "ce", "--labels", "worst", "--jobs", "1")
 
@@ -131,7 +131,7 @@ def test_a_run_that_cannot_be_continued_begins_anew(labelproof, of_cells, tmp_pa
 def test_other_defaults_of_a_method_make_another_record(monkeypatch):
     cell = quick_cell()
     before = cell.record()
-    monkeypatch.setitem(importlib.import_module("labelproof.methods.ce").IMAGES, "lr", 0.123)
+    monkeypatch.setitem(recipes_of("ce").images, "lr", 0.123)
     assert cell.record() != before
     assert cell.record()["command"] == before["command"]
 

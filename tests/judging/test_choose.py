@@ -25,8 +25,9 @@ from labelproof.judging.tune import (
     without_trials,
 )
 from labelproof.recipes.recipe import own_data, published
-from labelproof.training.protocol import Logs, Phase
+from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
+from labelproof.training.settings import LambdaU, WarmUp
 from labelproof.views import VectorViews
 from tiny import CPU, Slow, blobs, flipped
 
@@ -42,15 +43,12 @@ class State:
 class Known:
     """A method that is right as often as a table says, whatever it is trained on."""
 
-    title: ClassVar[str] = "known"
-    paper: ClassVar[str] = ""
-    year: ClassVar[int] = 2026
-    cost: ClassVar[str] = "0"
+    about: ClassVar[About] = About(title="known")
 
     quality: tuple[tuple[float, float], ...]  # weight and share of right answers
-    lambda_u: Any = "auto"
+    lambda_u: LambdaU = "auto"
     epochs: int = 20
-    warmup: int = 2
+    warmup: WarmUp = 2
     diverges: float | None = None
 
     def plan(self) -> Sequence[Phase]:

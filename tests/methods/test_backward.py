@@ -11,8 +11,8 @@ from test_forward import LABELS, LOGITS, LOPSIDED, T, corrupted
 
 from labelproof import functional as fn
 from labelproof.errors import BadInput
-from labelproof.methods.backward import IMAGES, VECTORS, Backward, backward_loss
-from labelproof.recipes.recipe import published
+from labelproof.methods.loss_correction import Backward, backward_loss
+from labelproof.recipes.recipe import own_data, published
 from tiny import blobs
 
 
@@ -62,12 +62,12 @@ def test_published_settings_leave_an_estimate_alone_that_own_data_would_temper()
     assert torch.linalg.cond(alike.double()) > 400
     recipe = published("backward", "cifar10-symmetric-0.5")
     assert torch.equal(fn.conditioned(alike, recipe.max_condition), alike)
-    assert not torch.equal(fn.conditioned(alike, Backward(**IMAGES).max_condition), alike)
+    assert not torch.equal(
+        fn.conditioned(alike, own_data("backward", "images").max_condition), alike
+    )
 
 
 def test_settings():
-    for table in (VECTORS, IMAGES):
-        assert Backward(**table).epochs <= 60
     with pytest.raises(BadInput, match="has no inverse"):
         Backward(transition=(0.5, 0.5, 0.5, 0.5)).setup(blobs(size=8, classes=2).run())
     with pytest.raises(BadInput, match="at least 2"):

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from labelproof.errors import BadInput
-from labelproof.methods.bootstrap import IMAGES, VECTORS, Bootstrap
+from labelproof.methods.bootstrap import Bootstrap
 from tiny import blobs
 
 LOGITS = torch.randn(8, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
@@ -69,8 +69,6 @@ def test_it_learns(target):
 
 
 def test_settings():
-    for table in (VECTORS, IMAGES):
-        Bootstrap(**table)
     with pytest.raises(BadInput, match=r"beta must be a number from 0\.5 to 1"):
         Bootstrap(beta=0.3)
     with pytest.raises(BadInput, match="warmup must be smaller than epochs"):

@@ -18,8 +18,8 @@ LABELS = torch.arange(8) % 5
 def test_the_default_is_cross_entropy_on_a_softmax():
     method = CrossEntropy()
     expected = F.cross_entropy(LOGITS, LABELS, reduction="none")
-    torch.testing.assert_close(method.supervised(LOGITS, LABELS), expected)
-    torch.testing.assert_close(method.probability(LOGITS), LOGITS.softmax(1))
+    torch.testing.assert_close(method.objective.of_labels(LOGITS, LABELS), expected)
+    torch.testing.assert_close(method.objective.probability(LOGITS), LOGITS.softmax(1))
 
 
 def test_the_evidential_loss_as_a_plug_in():
@@ -30,8 +30,10 @@ def test_the_evidential_loss_as_a_plug_in():
     kl = torch.distributions.kl_divergence(torch.distributions.Dirichlet(others), flat)
     given = alpha.gather(1, LABELS[:, None]).squeeze(1)
     expected = alpha.sum(1).log() - given.log() + 0.5 * kl / 5
-    torch.testing.assert_close(method.supervised(LOGITS, LABELS), expected)
-    torch.testing.assert_close(method.probability(LOGITS), alpha / alpha.sum(1, keepdim=True))
+    torch.testing.assert_close(method.objective.of_labels(LOGITS, LABELS), expected)
+    torch.testing.assert_close(
+        method.objective.probability(LOGITS), alpha / alpha.sum(1, keepdim=True)
+    )
 
 
 @pytest.mark.parametrize("loss", ["ce", "edl"])

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from labelproof import functional as fn
 from labelproof.errors import BadInput
-from labelproof.methods.dividemix import IMAGES, VECTORS, DivideMix, Mixed
+from labelproof.methods.dividemix import DivideMix, Mixed
 from labelproof.methods.dpc import DPC
 from labelproof.training.batches import Batch
 from tiny import blobs
@@ -113,8 +113,12 @@ def test_evidential_loss_of_soft_targets_is_the_expectation_over_hard_ones():
     method = replace(TINY, loss="edl")
     logits, targets = random_logits(6, 4), random_logits(6, 4, seed=1).softmax(1)
     hard = torch.stack([fn.edl_loss(logits, torch.full((6,), c), 2.5, 0.5) for c in range(4)], 1)
-    torch.testing.assert_close(method.target_loss(logits, targets), (targets * hard).sum(1))
-    torch.testing.assert_close(method.probability(logits), fn.calibrated_softmax(logits, 2.5))
+    torch.testing.assert_close(
+        method.objective.of_targets(logits, targets), (targets * hard).sum(1)
+    )
+    torch.testing.assert_close(
+        method.objective.probability(logits), fn.calibrated_softmax(logits, 2.5)
+    )
 
 
 def test_mixing_keeps_the_majority_of_each_row():
@@ -238,7 +242,7 @@ def test_it_learns_and_finds_the_wrong_labels(loss):
     assert result.history[-1]["error_auroc"] > 0.9
     run = problem.run()
     again = [
-        fn.two_gaussians(-method.given_loss(run.predict(learner.net), run.y))
+        fn.two_gaussians(-method.objective.of_labels(run.predict(learner.net), run.y))
         for learner in result.state.learners
     ]
     torch.testing.assert_close(result.clean, (again[0] + again[1]) / 2)
@@ -249,11 +253,6 @@ def test_settings_that_contradict_each_other():
         DivideMix(epochs=5, warmup=5)
     with pytest.raises(BadInput, match="rows"):
         DivideMix(rows="labelled")
-
-
-def test_settings():
-    for table in (VECTORS, IMAGES):
-        assert DivideMix(**table).epochs >= 12
 
 
 def test_evidential_form_splits_as_dpc_does_without_large_margin():

@@ -198,7 +198,7 @@ def test_the_ablation_without_large_margin_splits_by_loss(loss):
     state, run = started(method, problem)
     learner = state.learners[0]
     logits = run.predict(learner.net)
-    losses = method.supervised(logits, run.y)
+    losses = method.l_edl(logits, run.y)
     clean = method.clean_probability(learner, run)
     torch.testing.assert_close(clean, fn.two_gaussians(-losses))
     assert losses[clean > 0.5].mean() < losses[clean <= 0.5].mean()

@@ -260,7 +260,7 @@ def test_the_ablation_without_l_edl_is_softmax_and_cross_entropy():
     logits, labels = numbers(7, C), torch.arange(7) % C
     close(method.probability(logits), logits.softmax(1))
     close(
-        method.supervised(logits, labels),
+        method.l_edl(logits, labels),
         nn.functional.cross_entropy(logits, labels, reduction="none"),
     )
     m = mixed(method)
@@ -270,11 +270,11 @@ def test_the_ablation_without_l_edl_is_softmax_and_cross_entropy():
 
 
 def test_gamma_is_shared_among_the_classes():
-    assert METHOD.gamma(numbers(1, 10)) == pytest.approx(1.0)
-    assert METHOD.gamma(numbers(1, 50)) == pytest.approx(0.2)
+    assert METHOD.objective.gamma(numbers(1, 10)) == pytest.approx(1.0)
+    assert METHOD.objective.gamma(numbers(1, 50)) == pytest.approx(0.2)
     close(METHOD.probability(numbers(6, C)), rho(numbers(6, C)))
     close(
-        METHOD.supervised(numbers(6, C), torch.arange(6) % C),
+        METHOD.l_edl(numbers(6, C), torch.arange(6) % C),
         l_edl(numbers(6, C), torch.arange(6) % C),
     )
 

@@ -8,7 +8,8 @@ import torch.nn.functional as F
 
 from labelproof import functional as fn
 from labelproof.methods import edl
-from labelproof.methods.edl import EDL, IMAGES, PUBLISHED, VECTORS
+from labelproof.methods.edl import EDL
+from labelproof.recipes.recipe import published
 from tiny import blobs
 
 LOGITS = 2 * torch.randn(6, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
@@ -109,7 +110,7 @@ def test_the_divergence_is_annealed(monkeypatch):
 
 
 def test_adam_where_asked():
-    state = EDL(**PUBLISHED["mnist"]).setup(blobs(size=9).run())
+    state = published("edl", "mnist").setup(blobs(size=9).run())
     assert isinstance(state.learner.optimiser, torch.optim.Adam)
     assert state.learner.optimiser.param_groups[0]["weight_decay"] == 5e-3
 
@@ -123,8 +124,3 @@ def test_it_learns(evidence):
     assert result.history[-1]["error_auroc"] > 0.85
     given = result.probabilities.gather(1, problem.task.y[:, None]).squeeze(1)
     torch.testing.assert_close(result.clean, given)
-
-
-def test_settings():
-    for table in (PUBLISHED["mnist"], VECTORS, IMAGES):
-        EDL(**table)

@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from labelproof.methods.elr import ELR, IMAGES, VECTORS
+from labelproof.methods.elr import ELR
 from labelproof.recipes.recipe import published
 from tiny import blobs
 
@@ -90,8 +90,3 @@ def test_an_example_outside_every_batch_counts_as_clean():
     result = problem.train(ELR(epochs=1, batch=32))
     assert (result.state.targets.sum(1) == 0).sum() == 1
     assert result.clean[result.state.targets.sum(1) == 0].item() == 1.0
-
-
-def test_settings():
-    for table in (VECTORS, IMAGES):
-        assert ELR(**table).epochs <= 60

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from labelproof import functional as fn
-from labelproof.methods.elr_plus import IMAGES, VECTORS, ELRPlus, follow
+from labelproof.methods.elr import ELRPlus, follow
 from labelproof.training.batches import Batch
 from tiny import blobs, patterns
 
@@ -128,8 +128,3 @@ def test_it_learns_and_its_targets_find_wrong_labels():
     first, second = (side.targets for side in result.state.sides)
     given = (first + second).gather(1, problem.task.y[:, None]).squeeze(1)
     torch.testing.assert_close(result.clean, given / (first + second).sum(1))
-
-
-def test_settings():
-    for table in (VECTORS, IMAGES):
-        assert ELRPlus(**table).epochs <= 60

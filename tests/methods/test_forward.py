@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from labelproof.errors import BadInput
-from labelproof.methods.forward import IMAGES, VECTORS, Forward, forward_loss
+from labelproof.methods.loss_correction import Forward, forward_loss
 from tiny import blobs
 
 T = torch.tensor([[0.7, 0.2, 0.1], [0.0, 0.9, 0.1], [0.3, 0.0, 0.7]], dtype=torch.float64)
@@ -106,8 +106,6 @@ def test_the_second_network_starts_anew():
 
 
 def test_settings():
-    for table in (VECTORS, IMAGES):
-        assert Forward(**table).epochs <= 60
     assert Forward(epochs=2).estimation == 1
     assert Forward(epochs=240).estimation == 120
     with pytest.raises(BadInput, match="at least 2"):

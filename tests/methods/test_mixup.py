@@ -10,7 +10,7 @@ import torch.nn.functional as F
 
 from labelproof import functional as fn
 from labelproof.methods.ce import CrossEntropy
-from labelproof.methods.mixup import PUBLISHED, VECTORS, Mixup
+from labelproof.methods.mixup import Mixup
 from tiny import blobs
 
 
@@ -58,7 +58,9 @@ def test_evidential_loss_of_both_labels():
     expected = 0.6 * fn.edl_loss(LOGITS, LABELS, 2.5, 0.5)
     expected += 0.4 * fn.edl_loss(LOGITS, LABELS[ORDER], 2.5, 0.5)
     torch.testing.assert_close(method.mixed_loss(LOGITS, LABELS, 0.6, ORDER), expected)
-    torch.testing.assert_close(method.probability(LOGITS), fn.calibrated_softmax(LOGITS, 2.5))
+    torch.testing.assert_close(
+        method.objective.probability(LOGITS), fn.calibrated_softmax(LOGITS, 2.5)
+    )
 
 
 def test_without_mixing_it_is_cross_entropy():
@@ -87,8 +89,3 @@ def test_learning_rate_falls_at_both_milestones():
         method.train(state, run)
         rates.append(state.learner.optimiser.param_groups[0]["lr"])
     assert rates == pytest.approx([0.1, 0.1, 0.01, 0.001])
-
-
-def test_tables_name_existing_settings():
-    for table in (*PUBLISHED.values(), VECTORS):
-        Mixup(**table)

@@ -15,9 +15,7 @@ from labelproof import functional as fn
 from labelproof.errors import BadInput
 from labelproof.judging.scores import kind_of_scores, log_evidence
 from labelproof.methods.mlnt import (
-    IMAGES,
     MLNT,
-    VECTORS,
     derivatives,
     follow,
     forward,
@@ -26,7 +24,7 @@ from labelproof.methods.mlnt import (
     with_slopes,
 )
 from labelproof.nets.small import MLP
-from labelproof.recipes.recipe import chosen_net, is_ours, published, published_names
+from labelproof.recipes.recipe import chosen_net, is_ours, own_data, published, published_names
 from tiny import blobs, patterns
 
 
@@ -49,7 +47,7 @@ def meta_of(method, state, run, batch):
     x = batch.views[0]
     run.rng.manual_seed(7)
     with torch.no_grad():
-        target = method.probability(forward(state.teacher, {}, x))
+        target = method.objective.probability(forward(state.teacher, {}, x))
     logits = forward(state.student.net, dict(state.student.net.named_parameters()), x)
     return method.meta_loss(state, batch, logits, target, run)
 
@@ -183,7 +181,7 @@ def test_the_distance_is_a_mean_over_elements_or_examples(loss):
     rng = torch.Generator().manual_seed(5)
     logits, target = torch.randn(8, 4, generator=rng), torch.rand(8, 4, generator=rng).softmax(1)
     method = MLNT(loss=loss)
-    log_probs = method.probability(logits).log()
+    log_probs = method.objective.probability(logits).log()
     element = F.kl_div(log_probs, target, reduction="none").mean()
     example = F.kl_div(log_probs, target, reduction="batchmean")
     torch.testing.assert_close(method.distance(logits, target).mean(), element)
@@ -203,7 +201,9 @@ def test_a_scalar_that_carries_slopes():
 
 def test_curvature_of_the_evidential_loss_is_finite_for_large_logits():
     method, logits = MLNT(loss="edl"), torch.tensor([[300.0, -300.0, 0.0]]).requires_grad_()
-    (slope,) = derivatives(method.supervised(logits, torch.tensor([1])).sum(), [logits], again=True)
+    (slope,) = derivatives(
+        method.objective.of_labels(logits, torch.tensor([1])).sum(), [logits], again=True
+    )
     (curvature,) = derivatives((slope * torch.tensor([1.0, 2.0, 3.0])).sum(), [logits])
     assert slope.isfinite().all()
     assert curvature.isfinite().all()
@@ -369,5 +369,5 @@ def test_recipes():
         assert is_ours("mlnt", name)
         assert chosen_net("auto", "mlnt", "images", name) == "resnet34"
         assert published("mlnt", name) == method
-    assert MLNT(**VECTORS).synthetic <= 5
-    assert MLNT(**IMAGES).synthetic <= 5
+    assert own_data("mlnt", "vectors").synthetic <= 5
+    assert own_data("mlnt", "images").synthetic <= 5

@@ -13,9 +13,7 @@ from torch import Tensor
 from labelproof import functional as fn
 from labelproof.errors import BadInput
 from labelproof.methods.pes import (
-    IMAGES,
     PES,
-    VECTORS,
     Mixed,
     agreement,
     batch_split,
@@ -262,8 +260,3 @@ def test_epochs_must_be_enough_for_the_phases():
     with pytest.raises(BadInput, match="early \\+ renew"):
         PES(epochs=25)
     assert PES().plan()[2].epochs == 280
-
-
-def test_settings():
-    for table in (VECTORS, IMAGES):
-        assert PES(**table).lambda_u < 100

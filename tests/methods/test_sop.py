@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from labelproof import functional as fn
-from labelproof.methods.sop import IMAGES, SOP, START, VECTORS
+from labelproof.methods.sop import SOP, START
 from tiny import blobs
 
 LOGITS = torch.randn(6, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
@@ -20,19 +20,19 @@ def factors(u: float = START, v: float = START) -> tuple[torch.Tensor, torch.Ten
 
 
 def test_at_the_start_it_is_cross_entropy_and_twice_the_errors():
-    losses = SOP().losses(LOGITS, LABELS, *factors())
-    errors = 2.0 * (LOGITS.argmax(1) != LABELS).double()
-    expected = F.cross_entropy(LOGITS, LABELS, reduction="none") + errors
-    torch.testing.assert_close(losses, expected, atol=1e-6, rtol=0)
+    cross_entropy, gap = SOP().losses(LOGITS, LABELS, *factors())
+    expected = F.cross_entropy(LOGITS, LABELS)
+    torch.testing.assert_close(cross_entropy, expected, atol=1e-6, rtol=0)
+    torch.testing.assert_close(gap, 2.0 * (LOGITS.argmax(1) != LABELS).double().mean())
 
 
 def test_the_network_moves_by_the_prediction_with_noise_alone():
     logits = LOGITS.clone().requires_grad_()
     u, v = factors(0.5, 0.4)
-    SOP().losses(logits, LABELS, u, v).sum().backward()
+    sum(SOP().losses(logits, LABELS, u, v)).backward()
     again = LOGITS.clone().requires_grad_()
     noisy = fn.with_noise(again.softmax(1), *fn.label_noise(LABELS, u, v))
-    F.nll_loss(noisy.log(), LABELS, reduction="sum").backward()
+    F.nll_loss(noisy.log(), LABELS).backward()
     torch.testing.assert_close(logits.grad, again.grad)
 
 
@@ -41,7 +41,7 @@ def test_v_moves_by_the_gap_alone_and_u_by_what_is_asked():
     slopes = {}
     for u_from in ("both", "ce"):
         u, v = factors(0.5, 0.4)
-        SOP(u_from=u_from).losses(LOGITS, LABELS, u, v).sum().backward()
+        (6 * sum(SOP(u_from=u_from).losses(LOGITS, LABELS, u, v))).backward()
         slopes[u_from] = u.grad
         # slope of (h - v²)² on the other classes
         torch.testing.assert_close(v.grad, -4 * 0.4 * (hard - 0.16) * (1 - given))
@@ -77,12 +77,12 @@ def test_the_noise_shrinks_while_the_network_agrees():
 def test_evidential_loss_calibrates_and_adds_the_divergence():
     method = SOP(loss="edl", gamma_c=10.0, beta=0.5)
     probs = fn.calibrated_softmax(LOGITS, 2.5)
-    torch.testing.assert_close(method.probability(LOGITS), probs)
-    losses = method.losses(LOGITS, LABELS, *factors())
-    expected = -probs.gather(1, LABELS[:, None]).squeeze(1).log()
-    expected += 2.0 * (LOGITS.argmax(1) != LABELS).double()
-    expected += 0.5 / 4 * fn.edl_kl(LOGITS, LABELS, 2.5)
-    torch.testing.assert_close(losses, expected, atol=1e-6, rtol=0)
+    torch.testing.assert_close(method.objective.probability(LOGITS), probs)
+    likelihood, gap, kl = method.losses(LOGITS, LABELS, *factors())
+    expected = -probs.gather(1, LABELS[:, None]).log().mean()
+    torch.testing.assert_close(likelihood, expected, atol=1e-6, rtol=0)
+    torch.testing.assert_close(gap, 2.0 * (LOGITS.argmax(1) != LABELS).double().mean())
+    torch.testing.assert_close(kl, 0.5 / 4 * fn.edl_kl(LOGITS, LABELS, 2.5).mean())
 
 
 def test_a_step_moves_only_the_factors_of_its_batch():
@@ -113,8 +113,3 @@ def test_noise_settles_on_wrong_labels(loss):
     assert noise[wrong].mean() > 5 * noise[~wrong].mean()
     given = result.probabilities.gather(1, problem.task.y[:, None]).squeeze(1)
     torch.testing.assert_close(result.clean, (given + 1 - noise) / 2)
-
-
-def test_settings():
-    for table in (VECTORS, IMAGES):
-        assert SOP(**table).epochs <= 60

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from labelproof import functional as fn
 from labelproof.errors import BadInput
-from labelproof.methods.unicon import IMAGES, VECTORS, Mixed, Split, UniCon
+from labelproof.methods.unicon import Mixed, Split, UniCon
 from labelproof.recipes.recipe import chosen_net, nearest_recipe, published, published_names
 from labelproof.training.batches import Batch
 from tiny import blobs, patterns
@@ -215,10 +215,10 @@ def test_labelled_rows_alone_are_forwarded_where_asked():
 def test_evidential_loss_without_its_constants_is_cross_entropy():
     plain = replace(TINY, loss="edl", gamma_c=0.0, beta=0.0)
     logits, targets = random_logits(6, 4), random_logits(6, 4, seed=1).softmax(1)
-    torch.testing.assert_close(plain.probability(logits), logits.softmax(1))
+    torch.testing.assert_close(plain.objective.probability(logits), logits.softmax(1))
     expected = F.cross_entropy(logits, targets, reduction="none")
-    torch.testing.assert_close(plain.target_loss(logits, targets), expected)
-    torch.testing.assert_close(TINY.target_loss(logits, targets), expected)
+    torch.testing.assert_close(plain.objective.of_targets(logits, targets), expected)
+    torch.testing.assert_close(TINY.objective.of_targets(logits, targets), expected)
 
 
 def test_evidential_loss_of_two_mixed_labels_is_that_of_both():
@@ -228,7 +228,7 @@ def test_evidential_loss_of_two_mixed_labels_is_that_of_both():
     targets = 0.7 * F.one_hot(own, 4) + 0.3 * F.one_hot(partner, 4)
     both = [fn.edl_loss(logits, y, 2.5, 0.5) for y in (own, partner)]
     torch.testing.assert_close(
-        method.target_loss(logits, targets.double()), 0.7 * both[0] + 0.3 * both[1]
+        method.objective.of_targets(logits, targets.double()), 0.7 * both[0] + 0.3 * both[1]
     )
 
 
@@ -318,7 +318,7 @@ def test_it_learns_and_finds_the_wrong_labels(loss):
     assert 0.3 < result.history[-1]["selected"] < 0.8
     run = problem.run()
     nets = [learner.net for learner in result.state.learners]
-    probs = sum(method.probability(run.predict(net)) for net in nets) / 2
+    probs = sum(method.objective.probability(run.predict(net)) for net in nets) / 2
     torch.testing.assert_close(result.clean, probs.gather(1, run.y[:, None]).squeeze(1))
 
 
@@ -346,8 +346,3 @@ def test_recipes_of_the_paper():
     assert (web.alpha, web.lambda_u, web.rows, web.rewarm) == (0.5, 0, "labelled", 25)
     assert chosen_net("auto", "unicon", "images", "webvision") == "inception_resnet_v2"
     assert nearest_recipe("unicon", "cifar10n-worst") == "cifar10-asymmetric-0.4"
-
-
-def test_settings():
-    for table in (VECTORS, IMAGES):
-        assert UniCon(**table).epochs >= 12

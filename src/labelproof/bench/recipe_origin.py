@@ -56,7 +56,7 @@ def _settings(cell: Cell) -> tuple[str, ...]:
     changes = [word for option, word in pairwise(cell.command) if option == "--set"]
     changes += [f"epochs={words['--epochs']}"] if "--epochs" in words else []
     ours = ", our reading of it" if is_ours(name, recipe) else ""
-    source = f"{METHODS[name].paper}{ours}"
+    source = f"{METHODS[name].about.paper}{ours}"
     return (cell.row, cell.column, recipe, ", ".join(changes), words.get("--net", "auto"), source)
 
 

@@ -23,7 +23,10 @@ from labelproof.data.readers.published.cifar import CIFAR10, CIFAR100
 from labelproof.data.readers.published.humans import FOLDERS, SETS
 from labelproof.data.readers.published.locate import locate
 from labelproof.errors import BadInput
-from labelproof.recipes.recipe import HUMAN_RATES, nearest_recipe, published
+from labelproof.methods import METHODS
+from labelproof.recipes.recipe import HUMAN_RATES, nearest_recipe, published, published_names
+from labelproof.training.protocol import Method
+from labelproof.training.settings import NoiseRate, marked, settings_of
 
 EPOCHS: Mapping[Scale, int] = {"small": 24, "tiny": 4}
 WARMUP: Mapping[Scale, int] = {"small": 5, "tiny": 2}  # of DPC, DivideMix and UniCon
@@ -167,10 +170,12 @@ def published_form(
 ) -> tuple[str, ...]:
     """Arguments of a run with the published settings; shorter below the scale paper."""
     star, name = method == STAR, "dpc" if method == STAR else method
+    if not published_names(name):
+        return own_form(setting, name, scale, sources, changes)
     recipe = nearest_recipe(name, setting.recipe)
     values = dict(changes or {})
-    if recipe != setting.recipe and name.startswith("coteaching"):
-        values.setdefault("noise_rate", round(setting.rate, 4))
+    if recipe != setting.recipe:
+        values = {**_told(METHODS[name], setting), **values}
     recipe += "-star" if star else ""
     if setting.net == MLP:
         return _vectors_form(setting, name, recipe, sources, values)
@@ -184,16 +189,20 @@ def published_form(
     )
 
 
+def _told(method: type[Method], setting: Setting) -> dict[str, object]:
+    """The share of wrong labels, for a method that must be told it."""
+    return {name: round(setting.rate, 4) for name in marked(method, NoiseRate)}
+
+
 def _vectors_form(
     setting: Setting, name: str, recipe: str, sources: Sources, changes: Mapping[str, object]
 ) -> tuple[str, ...]:
     """Arguments of a run on vectors that selects and weighs as published."""
     known = published(name, recipe)
-    values = {key: getattr(known, key) for key in WEIGHTS if hasattr(known, key)}
+    values = {key: value for key, value in settings_of(known).items() if key in WEIGHTS}
     if values.get("lambda_u"):
         values["ramp"] = VECTORS_RAMP
-    if hasattr(known, "noise_rate"):
-        values["noise_rate"] = round(setting.rate, 4)
+    values |= _told(type(known), setting)
     if name == "dpc":
         values["selector"] = "gmm"
     data, *rest = setting.words

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +13,7 @@ from labelproof.runs.export import export_folder, export_onnx
 from labelproof.runs.load import load_model
 
 
-class Format(str, Enum):
+class Format(StrEnum):
     """What can be written."""
 
     onnx = "onnx"

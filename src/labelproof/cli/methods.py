@@ -51,10 +51,12 @@ def catalogue() -> list[dict[str, Any]]:
     return [
         {
             "name": name,
-            "title": method.title,
-            "paper": method.paper,
-            "year": method.year,
-            "cost": method.cost,
+            "title": method.about.title,
+            "paper": method.about.paper,
+            "year": method.about.year,
+            "link": method.about.link,
+            "code": method.about.code,
+            "cost": method.about.cost,
             "recipes": published_names(name),
             "recipes_ours": [r for r in published_names(name) if is_ours(name, r)],
             "settings": {f.name: f.default for f in fields(method)},  # type: ignore[arg-type]

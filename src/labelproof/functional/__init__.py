@@ -15,6 +15,7 @@ from labelproof.functional.losses import (
     soft_edl_loss,
 )
 from labelproof.functional.mix import Mixed, mix, mixing_weight, mixup, sharpen
+from labelproof.functional.objective import Objective
 from labelproof.functional.robust import (
     clipped_softmax,
     descended,
@@ -28,9 +29,12 @@ from labelproof.functional.select import (
     TwoGaussians,
     excess_kurtosis,
     fit_two_gaussians,
+    gaussians_or_scaled,
     label_margin,
     min_max,
     mirrored_gaussians,
+    mirrored_or_free,
+    of_label,
     two_gaussians,
 )
 from labelproof.functional.transition import (
@@ -43,6 +47,7 @@ from labelproof.functional.transition import (
 
 __all__ = [
     "Mixed",
+    "Objective",
     "TwoGaussians",
     "anchor_transition",
     "calibrated_log_softmax",
@@ -60,6 +65,7 @@ __all__ = [
     "excess_kurtosis",
     "fit_two_gaussians",
     "forget_rate",
+    "gaussians_or_scaled",
     "label_divergence",
     "label_margin",
     "label_noise",
@@ -67,12 +73,14 @@ __all__ = [
     "log_given",
     "min_max",
     "mirrored_gaussians",
+    "mirrored_or_free",
     "mix",
     "mixing_weight",
     "mixup",
     "neg_entropy",
     "noise_gap",
     "nt_xent",
+    "of_label",
     "one_cycle",
     "prior_penalty",
     "ramp",

@@ -4,6 +4,7 @@ The calibrated softmax and the evidential loss are those of DPC (Zong, Wang, Xie
 2024): a constant γ is added to every exponential, so that the absolute size of a logit matters, and
 the model is trained as a Dirichlet with α = 1 + exp(o) / γ. γ = 0 is the plain softmax. All are
 taken in log space and hold for logits of any size; half precision is raised to float32 first.
+Equations are numbered as printed in the paper, https://arxiv.org/abs/2401.07062.
 
 Shapes: B batch, C classes >= 2.
 """
@@ -43,12 +44,12 @@ def calibrated_log_softmax(logits: Tensor, gamma: float) -> Tensor:
 
 
 def calibrated_softmax(logits: Tensor, gamma: float) -> Tensor:
-    """Calibrated probabilities ρ_c = (exp(o_c) + γ) / Σ_j (exp(o_j) + γ), eq. 2; (B, C)."""
+    """Calibrated probabilities ρ_c = (exp(o_c) + γ) / Σ_j (exp(o_j) + γ), eq. 1; (B, C)."""
     return calibrated_log_softmax(logits, gamma).exp()
 
 
 def edl_nll(logits: Tensor, labels: Tensor, gamma: float) -> Tensor:
-    """Type-II negative log-likelihood of the Dirichlet, ln Σ_j α_j - ln α_y.
+    """L_nll, eq. 4: type-II negative log-likelihood of the Dirichlet, ln Σ_j α_j - ln α_y.
 
     Args:
         logits: (B, C).
@@ -63,10 +64,11 @@ def edl_nll(logits: Tensor, labels: Tensor, gamma: float) -> Tensor:
 
 
 def edl_kl(logits: Tensor, labels: Tensor, gamma: float) -> Tensor:
-    """KL(Dir(α~) || Dir(1)), α~ = α with the given class set to 1: evidence for all other classes.
+    """C L_kl, eq. 5: KL(Dir(α~) || Dir(1)), α~ = α with the given class set to 1.
 
-    It is the divergence itself, not divided by C, never negative, and does not depend on the logit
-    of the given class. With γ = 0 the parameters are taken as 1 + exp(o).
+    It measures the evidence for all other classes. It is the divergence itself, not divided by C,
+    never negative, and does not depend on the logit of the given class. With γ = 0 the parameters
+    are taken as 1 + exp(o).
 
     Args:
         logits: (B, C).
@@ -82,7 +84,7 @@ def edl_kl(logits: Tensor, labels: Tensor, gamma: float) -> Tensor:
 
 
 def edl_loss(logits: Tensor, labels: Tensor, gamma: float, beta: float) -> Tensor:
-    """The evidential loss of DPC, nll + β KL / C, (B,); the KL is not computed when β is 0."""
+    """L_edl = L_nll + β L_kl with L_kl = KL / C, (B,); the KL is not computed when β is 0."""
     nll = edl_nll(logits, labels, gamma)
     if beta == 0:
         return nll

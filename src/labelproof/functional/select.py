@@ -22,6 +22,7 @@ MAX_ITERATIONS = 10
 TOLERANCE = 1e-2  # on the mean log-likelihood
 EXTRA_VARIANCE = 5e-4  # of values normalised to [0, 1]
 EXACT_UP_TO = 200_000  # more values than this are fitted through a histogram
+LEAST_KEPT = 0.5  # a mirrored split that keeps less than this share is not to be trusted
 BINS = 8192  # a bin is then 1/180 of the least standard deviation
 
 
@@ -39,6 +40,11 @@ def label_margin(logits: Tensor, labels: Tensor) -> Tensor:
     index = labels.unsqueeze(-1)
     given = logits.gather(-1, index).squeeze(-1)
     return given - logits.scatter(-1, index, -math.inf).amax(-1)
+
+
+def of_label(values: Tensor, labels: Tensor) -> Tensor:
+    """The entry of each row's label, (B,), of (B, C) values such as probabilities."""
+    return values.gather(1, labels[:, None]).squeeze(1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,6 +151,32 @@ def mirrored_gaussians(margins: Tensor, steps: int = 100) -> Tensor:
             break
         before = wrong
     return torch.sigmoid(logit).to(at_least_single(margins))
+
+
+def mirrored_or_free(margins: Tensor, threshold: float) -> Tensor:
+    """Clean probability by mirrored Gaussians, (N,), or by two free ones where that keeps too few.
+
+    A network that is right in fewer than half of its predictions gives even right labels negative
+    margins. The mirrored split then keeps few, the network learns from few, and the next split
+    keeps fewer still.
+
+    Args:
+        margins: (N,) given label's logit minus the largest other one.
+        threshold: labels with a higher probability are kept.
+    """
+    mirrored = mirrored_gaussians(margins)
+    enough = (mirrored > threshold).double().mean() >= LEAST_KEPT
+    return mirrored if enough else two_gaussians(margins)
+
+
+def gaussians_or_scaled(scores: Tensor, max_kurtosis: float) -> Tensor:
+    """Clean probability by two Gaussians, (N,), or the scaled scores where kurtosis is higher.
+
+    The rule of DPC's appendix. Scores of one group with a few far outliers have a high excess
+    kurtosis, and two Gaussians would not find the wrong labels among them.
+    """
+    few_outliers = excess_kurtosis(scores) <= max_kurtosis
+    return two_gaussians(scores) if few_outliers else min_max(scores)
 
 
 def excess_kurtosis(values: Tensor) -> float:

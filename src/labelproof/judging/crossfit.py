@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,10 +21,12 @@ from labelproof.data.readers import find_duplicates
 from labelproof.data.task import Task
 from labelproof.judging.link import Scores
 from labelproof.judging.scores import scores
+from labelproof.recipes.sizing import main_batch, with_batch
 from labelproof.training.log import Reporter
 from labelproof.training.loop import Result, train
 from labelproof.training.protocol import Method
 from labelproof.training.run import Trunk, derive_seed, forward_all
+from labelproof.training.settings import settings_of
 from labelproof.training.tensorboard import Tensorboard
 
 FEWEST = 40  # examples, below which half of them teach nothing
@@ -108,12 +109,11 @@ def part_of(task: Task, rows: Tensor) -> Task:
 
 def suited_to_half(method: Method, size: int) -> Method:
     """The record, with half the batch where half the examples would make too few steps."""
-    record: Any = method
-    if not hasattr(record, "batch") or record.batch < 16:
+    name = main_batch(method)
+    batch = settings_of(method)[name] if name else 0
+    if batch < 16 or size // 2 // batch * method.epochs >= STEPS:
         return method
-    steps = size // 2 // record.batch * record.epochs
-    halved: Method = replace(record, batch=record.batch // 2) if steps < STEPS else record
-    return halved
+    return with_batch(method, batch // 2)
 
 
 def follower(reporter: Reporter | None) -> Reporter | None:

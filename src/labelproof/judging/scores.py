@@ -1,7 +1,7 @@
 """What a trained method says of an input, before any link: logits, probabilities, evidence.
 
-A method's interface is its probabilities. Methods trained as a Dirichlet (`loss="edl"`) say more:
-the size of their logits is evidence, which their probabilities alone do not show.
+A method's interface is its probabilities. Methods trained as a Dirichlet declare more
+(`About.evidence`): the size of their logits, which their probabilities alone do not show.
 
 Shapes: B batch, C classes.
 """
@@ -9,7 +9,6 @@ Shapes: B batch, C classes.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -17,48 +16,30 @@ from torch import Tensor
 
 from labelproof import functional as fn
 from labelproof.judging.link import TINY, Scores
-from labelproof.nets.heads import MultiHead
-from labelproof.training.learner import Learner
 from labelproof.training.protocol import Method
 
 
-def is_dirichlet(method: Method) -> bool:
-    """Whether the method is trained as a Dirichlet, so that evidence and vacuity mean something."""
-    return hasattr(method, "log_evidence") or getattr(method, "loss", None) == "edl"
-
-
-def log_evidence(method: Any, state: Any, x: Tensor) -> Tensor:
-    """ln(α - 1) of a Dirichlet method at the mean logits of its networks, (B, C)."""
-    logits = torch.stack([net(x) for net in _predicting(state)]).mean(0)
-    if hasattr(method, "log_evidence"):
-        evidence: Tensor = method.log_evidence(logits)
-        return evidence
-    gamma: float = method.gamma(logits)
-    return logits - math.log(gamma) if gamma > 0 else logits
-
-
-def _predicting(state: Any) -> list[MultiHead]:
-    """The networks that predict: a teacher where there is one, or else all that learn."""
-    if hasattr(state, "teacher"):
-        return [state.teacher]
-    several: Sequence[Learner] | None = getattr(state, "learners", None)
-    return [learner.net for learner in (several if several is not None else (state.learner,))]
+def log_evidence(method: Method, state: Any, x: Tensor) -> Tensor | None:
+    """ln(α - 1) of a method trained as a Dirichlet, (B, C); None of any other."""
+    return method.about.evidence(method, state, x) if method.about.evidence else None
 
 
 @torch.no_grad()
 def kind_of_scores(method: Method, state: Any, x: Tensor) -> Scores:
     """Logits if the method's probabilities follow from its evidence alone, as `x` shows."""
-    if not is_dirichlet(method):
+    evidence = log_evidence(method, state, x)
+    if evidence is None:
         return "log-probabilities"
-    own = fn.calibrated_softmax(log_evidence(method, state, x), gamma=1.0)
+    own = fn.calibrated_softmax(evidence, gamma=1.0)
     same = torch.allclose(own, method.predict(state, x).to(own), atol=1e-5)
     return "logits" if same else "log-probabilities"
 
 
 def scores(method: Method, state: Any, x: Tensor, of: Scores) -> Tensor:
     """The scores of the given kind, (B, C), for network input `x`."""
-    if of == "logits":
-        return log_evidence(method, state, x)
+    evidence = log_evidence(method, state, x) if of == "logits" else None
+    if evidence is not None:
+        return evidence
     return method.predict(state, x).clamp_min(TINY).log()
 
 

@@ -1,4 +1,4 @@
-"""Choosing lambda_u, the weight of the unsupervised loss, without a clean label.
+"""Choosing a number that was left open, such as lambda_u, without a clean label.
 
 The method is trained for a few epochs on a part of the data, once per weight from small to large,
 and each time asked for the labels of examples it has not seen. Their given labels are noisy too,
@@ -25,20 +25,18 @@ from labelproof.data.readers import find_duplicates
 from labelproof.data.task import Task
 from labelproof.errors import RunFailed
 from labelproof.judging.crossfit import follower, part_of
-from labelproof.recipes.sizing import shortened
+from labelproof.recipes.sizing import shortened, warm_up, with_batch
 from labelproof.training.estimate import estimate
 from labelproof.training.log import Reporter
 from labelproof.training.loop import train
 from labelproof.training.protocol import Method
 from labelproof.training.run import Trunk, derive_seed
+from labelproof.training.settings import AUTO, Open, marked, settings_of
 
-AUTO = "auto"
-CANDIDATES = (0.0, 25.0, 50.0, 150.0)  # the paper's
 # examples below which a part of them decides nothing; networks on images learn slowly
 FEWEST: Mapping[Kind, int] = {"vectors": 2000, "images": 20_000}
 PER_CLASS = 100  # examples of each class below which trials decide nothing,
 TRIED_PER_CLASS = 25  # and that a trial has to train on
-USUAL: Mapping[Kind, float] = {"vectors": 0.0, "images": 25.0}
 ERRORS = 2.0  # standard errors that a weight may be behind the best
 PART = 0.75  # of the examples that a trial is trained on,
 LEAST, MOST = 500, 5000  # but on so many at the least and at the most
@@ -78,28 +76,39 @@ class Choice:
 class Probe:
     """What a trial trains, on which examples, and which ones judge it."""
 
-    method: Method  # lambda_u is still open
+    method: Method  # a number is still open
     part: Tensor  # indices
     held: Tensor  # indices, (M,)
 
 
 def undecided(method: Method) -> bool:
-    """Whether the record leaves lambda_u to be chosen."""
-    return getattr(method, "lambda_u", None) == AUTO
+    """Whether the record leaves a number to be chosen."""
+    return any(settings_of(method)[name] == AUTO for name in marked(method, Open))
+
+
+def open_setting(method: Method) -> tuple[str, Open]:
+    """The setting that can be left open, and what its method declares of it."""
+    return next(iter(marked(method, Open).items()))
 
 
 def decided(method: Method, value: float) -> Method:
-    """The record with a number for lambda_u."""
+    """The record with a number where one was open."""
     record: Any = method
-    changed: Method = replace(record, lambda_u=value)
+    changed: Method = replace(record, **{open_setting(method)[0]: value})
     return changed
 
 
 def settled_for_now(method: Method, kind: Kind) -> Method:
-    """The record with its usual number where lambda_u is open, to measure what a run would take."""
+    """The record with its usual number where one is open, to measure what a run would take."""
     if not undecided(method):
         return method
-    return decided(method, 0.0 if _labelled_alone(method) else USUAL[kind])
+    _, mark = open_setting(method)
+    return decided(method, mark.candidates[0] if _idle(method, mark) else usual(mark, kind))
+
+
+def usual(mark: Open, kind: Kind) -> float:
+    """The number taken where trials do not speak against it."""
+    return mark.vectors if kind == "vectors" else mark.images
 
 
 def choose_lambda_u(
@@ -112,11 +121,11 @@ def choose_lambda_u(
     folder: Path | None = None,
     reporter: Reporter | None = None,
 ) -> Choice:
-    """Choose lambda_u of a method that leaves it open, by short trials on a part of the data.
+    """Choose the number that a method leaves open, by short trials on a part of the data.
 
     Args:
         task: all that is to be trained on.
-        method: its record, with `lambda_u="auto"`.
+        method: its record, with `lambda_u="auto"` or another setting left open.
         trunk: makes a new network.
         seed: decides the parts and everything random in the trials.
         device: where to compute.
@@ -127,6 +136,7 @@ def choose_lambda_u(
     if known:
         return known
     started = time.monotonic()
+    name, mark = open_setting(method)
     plan = probe(task, method, seed)
     part, given = part_of(task, plan.part), task.y[plan.held]
 
@@ -136,38 +146,40 @@ def choose_lambda_u(
                 part,
                 decided(plan.method, value),
                 trunk,
-                seed=derive_seed(seed, "lambda_u") % 2**31,
+                seed=derive_seed(seed, name) % 2**31,
                 device=device,
                 folder=_made(folder, value),
                 resume=folder is not None,
                 reporter=follower(reporter),
-                name=f"trial of lambda_u = {value:g}",
+                name=f"trial of {name} = {value:g}",
             )
         except RunFailed:
             return None
         return result.predict(Subset(task.x, plan.held)).argmax(1).cpu() == given
 
-    trials = search(right, CANDIDATES)
-    value = usual_or_near_best(trials, USUAL[task.kind])
-    seconds = time.monotonic() - started
-    return Choice(value=value, why=_sentence(value, trials, plan), trials=trials, seconds=seconds)
+    trials = search(right, mark.candidates)
+    value = usual_or_near_best(trials, usual(mark, task.kind))
+    why, seconds = _sentence(name, value, trials, plan), time.monotonic() - started
+    return Choice(value=value, why=why, trials=trials, seconds=seconds)
 
 
 def without_trials(task: Task, method: Method) -> Choice | None:
     """The choice where there is none: nothing to weight, or too little data to try on."""
-    if _labelled_alone(method):
-        return Choice(value=0.0, why="lambda_u is 0, as rows='labelled' leaves it no rows.")
-    value, needed = USUAL[task.kind], max(FEWEST[task.kind], PER_CLASS * task.num_classes)
-    usual = f"lambda_u is {value:g}, the usual value for {task.kind}: "
+    name, mark = open_setting(method)
+    if mark.idle and _idle(method, mark):
+        value, (other, word) = mark.candidates[0], mark.idle
+        return Choice(value=value, why=f"{name} is {value:g}: {other}={word!r} leaves it no rows.")
+    value, needed = usual(mark, task.kind), max(FEWEST[task.kind], PER_CLASS * task.num_classes)
+    usually = f"{name} is {value:g}, the usual value for {task.kind}: "
     if task.num_classes * TRIED_PER_CLASS > MOST:
         why = f"trials of {MOST} examples have too few of each of {task.num_classes} classes."
-        return Choice(value=value, why=usual + why)
+        return Choice(value=value, why=usually + why)
     if task.size < needed:
         why = (
             f"trials to choose it need {needed} examples for {task.num_classes} classes, and there "
             f"are {task.size}."
         )
-        return Choice(value=value, why=usual + why)
+        return Choice(value=value, why=usually + why)
     return None
 
 
@@ -187,9 +199,9 @@ def probe(task: Task, method: Method, seed: int) -> Probe:
     return Probe(method=short, part=taken.nonzero().squeeze(1), held=held.sort().values)
 
 
-def _labelled_alone(method: Method) -> bool:
-    """Whether the unsupervised loss has no rows."""
-    return getattr(method, "rows", "all") == "labelled"
+def _idle(method: Method, mark: Open) -> bool:
+    """Whether the number has no effect with the method's other settings."""
+    return mark.idle is not None and settings_of(method).get(mark.idle[0]) == mark.idle[1]
 
 
 def _first_copies(task: Task) -> Tensor:
@@ -241,20 +253,16 @@ def trial_seconds(task: Task, method: Method, trunk: Trunk, device: torch.device
         return 0.0
     plan = probe(task, method, seed=0)
     part = part_of(task, plan.part)
-    both = (decided(plan.method, value) for value in CANDIDATES[:2])
+    _, mark = open_setting(method)
+    both = (decided(plan.method, value) for value in mark.candidates[:2])
     return sum(estimate(part, trial, trunk, device).seconds for trial in both)
 
 
 def _short(method: Method, size: int, share: float) -> Method:
     """The record for a trial on `size` examples, a share of all: shorter where that is small."""
-    warmup = getattr(method, "warmup", 0)
     length = min(max(2 * share, LENGTH), 1.0)
-    epochs = min(method.epochs, max(round(length * method.epochs), warmup + 2))
-    record: Any = shortened(method, epochs)
-    if hasattr(record, "batch"):
-        record = replace(record, batch=min(record.batch, max(SMALLEST, size // STEPS)))
-    short: Method = record
-    return short
+    epochs = min(method.epochs, max(round(length * method.epochs), warm_up(method) + 2))
+    return with_batch(shortened(method, epochs), max(SMALLEST, size // STEPS))
 
 
 def _trial(value: float, hits: Tensor | None, best: Tensor | None) -> Trial:
@@ -269,7 +277,7 @@ def _trial(value: float, hits: Tensor | None, best: Tensor | None) -> Trial:
     )
 
 
-def _sentence(value: float, trials: Sequence[Trial], plan: Probe) -> str:
+def _sentence(name: str, value: float, trials: Sequence[Trial], plan: Probe) -> str:
     """What was tried, what was chosen and why."""
     each = [
         f"none (diverged) at {t.value:g}"
@@ -278,7 +286,7 @@ def _sentence(value: float, trials: Sequence[Trial], plan: Probe) -> str:
         for t in trials
     ]
     return (
-        f"lambda_u = {value:g} was chosen without true labels: trained on {len(plan.part)} "
+        f"{name} = {value:g} was chosen without true labels: trained on {len(plan.part)} "
         f"examples for {plan.method.epochs} epochs, the network predicted {', '.join(each)} of the "
         f"given labels of {len(plan.held)} others; the usual value stays unless it is two standard "
         "errors behind the best."

@@ -1,6 +1,5 @@
-"""Every method by name. A new one: its file, a line here and in tests/cases.py, a page in docs/."""
+"""Every method by name. A new one: its file, a line here, a line in tests/cases.py, a page."""
 
-from labelproof.methods.backward import Backward
 from labelproof.methods.bootstrap import Bootstrap
 from labelproof.methods.ce import CrossEntropy
 from labelproof.methods.cores import CORES
@@ -9,15 +8,13 @@ from labelproof.methods.coteaching_plus import CoTeachingPlus
 from labelproof.methods.dividemix import DivideMix
 from labelproof.methods.dpc import DPC
 from labelproof.methods.edl import EDL
-from labelproof.methods.elr import ELR
-from labelproof.methods.elr_plus import ELRPlus
-from labelproof.methods.forward import Forward
+from labelproof.methods.elr import ELR, ELRPlus
 from labelproof.methods.gce import GCE
+from labelproof.methods.loss_correction import Backward, Forward
 from labelproof.methods.mixup import Mixup
 from labelproof.methods.mlnt import MLNT
 from labelproof.methods.pes import PES
-from labelproof.methods.sop import SOP
-from labelproof.methods.sop_plus import SOPPlus
+from labelproof.methods.sop import SOP, SOPPlus
 from labelproof.methods.unicon import UniCon
 from labelproof.training.protocol import Method
 

@@ -1,10 +1,14 @@
 """CORES and CORES*: confidence-regularised sample sieve (Cheng and others, ICLR 2021).
 
-One network. A regulariser rewards confident predictions: it subtracts the loss expected when labels
-are drawn from their frequencies. From some epoch on, examples whose loss exceeds its mean over all
-labels are left out of the batch, without any noise rate. CORES* (`consistency` epochs) then starts
-a new network on the kept examples, with the others unlabelled in consistency training.
+Paper: https://arxiv.org/abs/2010.02347. Code of its authors: https://github.com/UCSC-REAL/cores.
 Departures: docs/methods/cores.md.
+
+1. One network, cross-entropy less β times the loss expected when labels are drawn from their
+   frequencies, which rewards confident predictions.
+2. From some epoch on, examples whose loss exceeds its mean over all labels are left out of the
+   batch. No noise rate is needed.
+3. CORES* (`consistency` epochs) then starts a new network on the kept examples, with the others
+   unlabelled in consistency training.
 
 Shapes: B batch, C classes, N training examples.
 """
@@ -15,7 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import repeat
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -26,30 +30,19 @@ from labelproof.errors import BadInput
 from labelproof.nets.heads import linear
 from labelproof.training.batches import Batch
 from labelproof.training.learner import SGD, Learner
-from labelproof.training.protocol import Logs, Phase
+from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
-from labelproof.training.settings import Count, Epochs, Natural, NonNegative, Positive, Share, check
-
-PLAIN: dict[str, Any] = {"net": "resnet34"}
-# of the plan of 100 epochs, whose learning rate falls at 50, the first 41 are run: it never falls
-STAR: dict[str, Any] = {**PLAIN, "epochs": 1641, "consistency": 1600, "decay_at": 1.0}
-PUBLISHED: dict[str, dict[str, Any]] = {
-    "cifar10-instance-0.2": PLAIN,
-    "cifar10-instance-0.4": PLAIN,
-    "cifar10-instance-0.6": PLAIN,
-    "cifar10-instance-0.2-star": {**STAR, "others": 80, "consistency_weight": 0.2},
-    "cifar10-instance-0.4-star": {**STAR, "others": 160, "consistency_weight": 0.4},
-    "cifar10-instance-0.6-star": {**STAR, "others": 240, "consistency_weight": 0.9},
-}
-VECTORS: dict[str, Any] = {
-    "epochs": 15,
-    "lr": 0.3,
-    "weight_decay": 5e-4,
-    "beta_from": 2,
-    "beta_full": 6,
-    "sieve_from": 5,
-}
-IMAGES: dict[str, Any] = {"epochs": 60, "beta_from": 6, "beta_full": 24, "sieve_from": 18}
+from labelproof.training.settings import (
+    BatchSize,
+    Count,
+    Epochs,
+    Natural,
+    NonNegative,
+    PerStep,
+    Positive,
+    Share,
+    check,
+)
 
 
 @dataclass
@@ -66,13 +59,17 @@ class State:
 class CORES:
     """Hyper-parameters; defaults are those of the released code for CIFAR-10."""
 
-    title: ClassVar[str] = "CORES: confidence-regularised sample sieve"
-    paper: ClassVar[str] = "Cheng, Zhu, Li, Gong, Sun and Liu, ICLR 2021"
-    year: ClassVar[int] = 2021
-    cost: ClassVar[str] = "3 N; consistency phase 3 K + 6 K others / labelled, K labels kept"
+    about: ClassVar[About] = About(
+        title="CORES: confidence-regularised sample sieve",
+        paper="Cheng, Zhu, Li, Gong, Sun and Liu, ICLR 2021",
+        year=2021,
+        link="https://arxiv.org/abs/2010.02347",
+        code="https://github.com/UCSC-REAL/cores",
+        cost="3 N; consistency phase 3 K + 6 K others / labelled, K labels kept",
+    )
 
     epochs: Count = 100  # both phases together
-    batch: Count = 64
+    batch: PerStep = 64
     lr: Positive = 0.1  # divided by 1 + β
     momentum: Share = 0.0
     weight_decay: NonNegative = 0.0
@@ -84,8 +81,10 @@ class CORES:
     sieve_from: Annotated[Natural, Epochs()] = 31  # first epoch that leaves examples out
     prior: Literal["given", "uniform"] = "given"  # labels expected by the regulariser
     consistency: Annotated[Natural, Epochs()] = 0  # CORES*: the last so many are its second phase
-    labelled: Count = 320  # kept examples a step
-    others: Count = 160  # sieved-out examples a step
+    labelled: Annotated[Count, BatchSize("kept")] = 320  # kept examples a step
+    others: Annotated[Count, BatchSize("kept", beside="labelled")] = (
+        160  # sieved-out examples a step
+    )
     consistency_weight: NonNegative = 0.4  # r
     consistency_lr: Positive = 0.3
     consistency_rise: Share = 0.075  # share of the phase in which lr rises from a 300th
@@ -171,7 +170,7 @@ class CORES:
         """Clean probability: mean of the sieve's verdict and p_y, so 1/2 is the sieve, (N,)."""
         logits = run.predict(state.learner.net)
         passed = sieve_score(logits, run.y, self.floor) <= 0
-        given = logits.softmax(1).gather(1, run.y[:, None]).squeeze(1)
+        given = fn.of_label(logits.softmax(1), run.y)
         state.clean = run.trusted((passed + given) / 2)
 
     # ---- phase 2: consistency training, CORES* ----

@@ -1,9 +1,13 @@
 """Co-teaching (Han, Yao, Yu, Niu, Xu, Hu, Tsang and Sugiyama, NeurIPS 2018).
 
-Two networks see the same batch. Each picks the examples with the smallest losses and hands them to
-the other, which takes its step on these alone: what one network mistakes for clean, its peer may
-refuse. The share that is kept falls from all to 1 - τ over the first epochs, since networks learn
-right labels before they memorise wrong ones. Departures: docs/methods/coteaching.md.
+Paper: https://arxiv.org/abs/1804.06872. Code of its authors: https://github.com/bhanML/Co-teaching.
+Departures: docs/methods/coteaching.md.
+
+1. Two networks see the same batch.
+2. Each picks the examples with the smallest losses and hands them to the other.
+3. The other takes its step on these alone: what one mistakes for clean, its peer may refuse.
+4. The share that is kept falls from all to 1 - τ over the first epochs, since networks learn right
+   labels before they memorise wrong ones.
 
 Shapes: B batch, C classes, N training examples.
 """
@@ -11,7 +15,7 @@ Shapes: B batch, C classes, N training examples.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -19,39 +23,18 @@ from torch import Tensor
 from labelproof import functional as fn
 from labelproof.nets.heads import linear
 from labelproof.training.learner import SGD, Learner
-from labelproof.training.protocol import Logs, Phase
+from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
-from labelproof.training.settings import Count, Epochs, NonNegative, Positive, Share, check
-
-# what the method must be told: the share of labels that really are wrong; of these experiments
-# those with pairs and with symmetric-exclusive noise are the authors', the others ours
-AUTHORS = ("mnist", "cifar10", "cifar100")
-WRONG: dict[str, float] = {
-    **{f"cifar10-symmetric-{rate}": 0.9 * rate for rate in (0.2, 0.5, 0.8)},
-    **{f"cifar100-symmetric-{rate}": 0.99 * rate for rate in (0.2, 0.5, 0.8)},
-    **{f"cifar10-asymmetric-{rate}": 0.5 * rate for rate in (0.1, 0.3, 0.4)},
-    **{f"cifar100-asymmetric-{rate}": rate for rate in (0.1, 0.3, 0.4)},
-    **{f"{data}-pair-0.45": 0.45 for data in AUTHORS},
-    **{f"{data}-symmetric-exclusive-{rate}": rate for data in AUTHORS for rate in (0.2, 0.5)},
-}
-WRONG_BY_HUMANS: dict[str, float] = {
-    "cifar10n-aggre": 0.0903,
-    "cifar10n-rand1": 0.1723,
-    "cifar10n-rand2": 0.1812,
-    "cifar10n-rand3": 0.1764,
-    "cifar10n-worst": 0.4021,
-    "cifar100n": 0.4020,
-}
-LATER: dict[str, Any] = {"decay_from": 0.5}  # CIFAR-100
-PUBLISHED: dict[str, dict[str, Any]] = {
-    name: {"noise_rate": rate}
-    | (LATER if name.startswith("cifar100") else {})
-    | ({"net": "resnet34"} if name in WRONG_BY_HUMANS else {})
-    | ({} if "pair" in name or "exclusive" in name else {"ours": True})
-    for name, rate in (WRONG | WRONG_BY_HUMANS).items()
-}
-VECTORS: dict[str, Any] = {"epochs": 15, "ramp": 4, "lr": 3e-4, "view": "weak"}
-IMAGES: dict[str, Any] = {"epochs": 60, "view": "weak"}
+from labelproof.training.settings import (
+    Count,
+    Epochs,
+    NoiseRate,
+    NonNegative,
+    PerStep,
+    Positive,
+    Share,
+    check,
+)
 
 
 @dataclass
@@ -66,14 +49,21 @@ class State:
 class CoTeaching:
     """Hyper-parameters; defaults are those of the released code for CIFAR-10."""
 
-    title: ClassVar[str] = "Co-teaching"
-    paper: ClassVar[str] = "Han, Yao, Yu, Niu, Xu, Hu, Tsang and Sugiyama, NeurIPS 2018"
-    year: ClassVar[int] = 2018
-    cost: ClassVar[str] = "6 N"
+    about: ClassVar[About] = About(
+        title="Co-teaching",
+        paper="Han, Yao, Yu, Niu, Xu, Hu, Tsang and Sugiyama, NeurIPS 2018",
+        year=2018,
+        link="https://arxiv.org/abs/1804.06872",
+        code="https://github.com/bhanML/Co-teaching",
+        cost="6 N",
+        evidence=lambda method, state, x: method.objective.log_evidence(method.logits(state, x)),
+    )
 
     epochs: Count = 200
-    batch: Count = 128
-    noise_rate: Share = 0.2  # τ, share of wrong labels; the paper takes it as known
+    batch: PerStep = 128
+    noise_rate: Annotated[Share, NoiseRate()] = (
+        0.2  # τ, share of wrong labels; the paper takes it as known
+    )
     ramp: Annotated[Count, Epochs()] = 10  # T_k, epochs until τ is left out
     exponent: Positive = 1.0  # c
     schedule: Literal["released", "paper"] = "released"  # of the share left out
@@ -90,6 +80,11 @@ class CoTeaching:
 
     def __post_init__(self) -> None:
         check(self)
+
+    @property
+    def objective(self) -> fn.Objective:
+        """Loss and probabilities."""
+        return fn.Objective(self.loss, self.gamma_c, self.beta)
 
     def plan(self) -> tuple[Phase, ...]:
         """One phase."""
@@ -109,10 +104,17 @@ class CoTeaching:
             )
         return learner
 
+    def logits(self, state: State, x: Tensor) -> Tensor:
+        """Mean logits of the two networks, (B, C)."""
+        first, second = state.learners
+        return (first.net(x) + second.net(x)) / 2
+
     def predict(self, state: State, x: Tensor) -> Tensor:
         """Mean of the two networks' probabilities, (B, C)."""
         first, second = state.learners
-        return (self.probability(first.net(x)) + self.probability(second.net(x))) / 2
+        return (
+            self.objective.probability(first.net(x)) + self.objective.probability(second.net(x))
+        ) / 2
 
     def teach(self, state: State, run: Run) -> Logs:
         """One epoch: each network steps on the examples its peer trusts."""
@@ -122,8 +124,8 @@ class CoTeaching:
         forget = fn.forget_rate(run.epoch, self.noise_rate, self.ramp, self.exponent, self.schedule)
         for batch in run.batches(self.batch, views=(self.view,)):
             (x,) = batch.views
-            losses_1 = self.supervised(first.net(x), batch.y)
-            losses_2 = self.supervised(second.net(x), batch.y)
+            losses_1 = self.objective.of_labels(first.net(x), batch.y)
+            losses_2 = self.objective.of_labels(second.net(x), batch.y)
             trusted_1, trusted_2 = fn.small_loss(losses_1, forget), fn.small_loss(losses_2, forget)
             run.step(first, losses_1[trusted_2].mean())
             run.step(second, losses_2[trusted_1].mean())
@@ -140,20 +142,7 @@ class CoTeaching:
 
     def score(self, state: State, run: Run) -> None:
         """Clean probability: what both networks give the given label, (N,)."""
-        first, second = (self.probability(run.predict(each.net)) for each in state.learners)
-        state.clean = ((first + second) / 2).gather(1, run.y[:, None]).squeeze(1)
-
-    # ---- losses with this method's constants ----
-
-    def supervised(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Cross-entropy or L_edl, (B,)."""
-        beta = self.beta if self.loss == "edl" else 0.0
-        return fn.edl_loss(logits, labels, self.gamma(logits), beta)
-
-    def probability(self, logits: Tensor) -> Tensor:
-        """Softmax, calibrated when trained with L_edl, (B, C)."""
-        return fn.calibrated_softmax(logits, self.gamma(logits))
-
-    def gamma(self, logits: Tensor) -> float:
-        """γ from γ C; 0 is the plain softmax."""
-        return self.gamma_c / logits.shape[1] if self.loss == "edl" else 0.0
+        first, second = (
+            self.objective.probability(run.predict(each.net)) for each in state.learners
+        )
+        state.clean = fn.of_label((first + second) / 2, run.y)

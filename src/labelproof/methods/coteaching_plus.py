@@ -1,9 +1,12 @@
 """Co-teaching+ (Yu, Han, Yao, Niu, Tsang and Sugiyama, ICML 2019).
 
-Co-teaching whose two networks, after some epochs, look only at the examples of a batch on which
-they disagree: there each picks the smallest losses and hands them to the other. Without this the
-two grow alike, and exchanging examples is worth nothing.
-Departures: docs/methods/coteaching_plus.md.
+Paper: https://arxiv.org/abs/1901.04215. Code of its authors:
+https://github.com/xingruiyu/coteaching_plus. Departures: docs/methods/coteaching_plus.md.
+
+1. Co-teaching for some epochs: each network picks the smallest losses for the other.
+2. After that, both look only at the examples of a batch on which they disagree.
+3. Among these each picks the smallest losses and hands them to the other. Without this the two
+   grow alike, and exchanging examples is worth nothing.
 
 Shapes: B batch, C classes, N training examples; D examples of a batch with different predictions.
 """
@@ -11,7 +14,7 @@ Shapes: B batch, C classes, N training examples; D examples of a batch with diff
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -21,17 +24,19 @@ from labelproof.errors import BadInput
 from labelproof.nets.heads import linear
 from labelproof.training.batches import Batch
 from labelproof.training.learner import SGD, Learner
-from labelproof.training.protocol import Logs, Phase
+from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
-from labelproof.training.settings import Count, Epochs, Natural, NonNegative, Positive, Share, check
-
-PUBLISHED: dict[str, dict[str, Any]] = {  # all with symmetric noise that excludes the true class
-    f"{data}-{kind}-{rate}": {"noise_rate": rate, "together": together}
-    for data, together in (("cifar10", 20), ("cifar100", 5), ("mnist", 0))
-    for kind, rate in (("symmetric-exclusive", 0.2), ("symmetric-exclusive", 0.5), ("pair", 0.45))
-}
-VECTORS: dict[str, Any] = {"epochs": 15, "together": 10, "ramp": 4, "lr": 3e-4, "view": "weak"}
-IMAGES: dict[str, Any] = {"epochs": 60, "together": 10, "view": "weak"}
+from labelproof.training.settings import (
+    Count,
+    Epochs,
+    Natural,
+    NoiseRate,
+    NonNegative,
+    PerStep,
+    Positive,
+    Share,
+    check,
+)
 
 
 @dataclass
@@ -46,15 +51,21 @@ class State:
 class CoTeachingPlus:
     """Hyper-parameters; defaults are those of the released code for CIFAR-10."""
 
-    title: ClassVar[str] = "Co-teaching+"
-    paper: ClassVar[str] = "Yu, Han, Yao, Niu, Tsang and Sugiyama, ICML 2019"
-    year: ClassVar[int] = 2019
-    cost: ClassVar[str] = "6 N"
+    about: ClassVar[About] = About(
+        title="Co-teaching+",
+        paper="Yu, Han, Yao, Niu, Tsang and Sugiyama, ICML 2019",
+        year=2019,
+        link="https://arxiv.org/abs/1901.04215",
+        code="https://github.com/xingruiyu/coteaching_plus",
+        cost="6 N",
+    )
 
     epochs: Count = 200
     together: Annotated[Natural, Epochs()] = 20  # of plain Co-teaching, before disagreement counts
-    batch: Count = 128
-    noise_rate: Share = 0.2  # τ, share of wrong labels; the paper takes it as known
+    batch: PerStep = 128
+    noise_rate: Annotated[Share, NoiseRate()] = (
+        0.2  # τ, share of wrong labels; the paper takes it as known
+    )
     ramp: Annotated[Count, Epochs()] = 10  # E_k, epochs until τ is left out
     exponent: Positive = 1.0  # c
     schedule: Literal["released", "paper"] = "released"  # of the share left out
@@ -152,4 +163,4 @@ class CoTeachingPlus:
     def score(self, state: State, run: Run) -> None:
         """Clean probability: what both networks give the given label, (N,)."""
         first, second = (run.predict(learner.net).softmax(1) for learner in state.learners)
-        state.clean = ((first + second) / 2).gather(1, run.y[:, None]).squeeze(1)
+        state.clean = fn.of_label((first + second) / 2, run.y)

@@ -1,9 +1,13 @@
 """DivideMix: noisy labels as semi-supervised learning (Li, Socher and Hoi, ICLR 2020).
 
-Two networks. After a warm-up, every epoch (1) fits two Gaussians to each network's losses on the
-given labels, (2) splits the set by the posterior of the lower one, each network for its peer, and
-(3) trains by MixMatch: labels of the labelled part are blended with the network's own prediction,
-those of the unlabelled part are guessed by both networks. Departures: docs/methods/dividemix.md.
+Paper: https://arxiv.org/abs/2002.07394. Code of its authors:
+https://github.com/LiJunnan1992/DivideMix. Departures: docs/methods/dividemix.md.
+
+1. Two networks warm up on the given labels.
+2. Every epoch, two Gaussians are fitted to each network's losses on the given labels.
+3. The posterior of the lower one splits the set, each network for its peer.
+4. MixMatch trains on both parts: labels of the labelled part are blended with the network's own
+   prediction, those of the unlabelled part are guessed by both networks.
 
 Shapes: B batch, C classes, N training examples; X labelled part, U unlabelled part of a split.
 """
@@ -12,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import repeat
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -23,50 +27,20 @@ from labelproof.errors import BadInput
 from labelproof.nets.heads import linear
 from labelproof.training.batches import Batch
 from labelproof.training.learner import SGD, Learner
-from labelproof.training.protocol import Logs, Phase
+from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
 from labelproof.training.settings import (
     Count,
     Epochs,
-    Natural,
+    LambdaU,
     NonNegative,
+    PerStep,
     Positive,
     Share,
+    WarmUp,
     check,
     settled,
 )
-
-NINETY: dict[str, Any] = {"threshold": 0.6, "average": 5}  # where 90 % of the labels are redrawn
-PUBLISHED: dict[str, dict[str, Any]] = {
-    "cifar10-symmetric-0.2": {"lambda_u": 0.0},
-    "cifar10-symmetric-0.5": {"lambda_u": 25.0},
-    "cifar10-symmetric-0.8": {"lambda_u": 25.0},
-    "cifar10-symmetric-0.9": {"lambda_u": 50.0, **NINETY},
-    "cifar10-asymmetric-0.4": {"lambda_u": 0.0, "confidence_penalty": 1.0},
-    "cifar100-symmetric-0.2": {"lambda_u": 25.0, "warmup": 30},
-    "cifar100-symmetric-0.5": {"lambda_u": 150.0, "warmup": 30},
-    "cifar100-symmetric-0.8": {"lambda_u": 150.0, "warmup": 30},
-    "cifar100-symmetric-0.9": {"lambda_u": 150.0, "warmup": 30, **NINETY},
-    "webvision": {
-        "epochs": 80,
-        "warmup": 1,
-        "batch": 32,
-        "lr": 0.01,
-        "alpha": 0.5,
-        "lambda_u": 0.0,
-        "rows": "labelled",
-        "net": "inception_resnet_v2",
-    },
-}
-VECTORS: dict[str, Any] = {
-    "epochs": 12,
-    "warmup": 3,
-    "batch": 128,
-    "lr": 0.1,
-    "alpha": 1.0,
-    "lambda_u": 0.0,
-}
-IMAGES: dict[str, Any] = {"epochs": 60, "warmup": 5}
 
 
 @dataclass
@@ -91,14 +65,19 @@ class Mixed:
 class DivideMix:
     """Hyper-parameters; defaults are those of CIFAR-10 with half of the labels redrawn."""
 
-    title: ClassVar[str] = "DivideMix"
-    paper: ClassVar[str] = "Li, Socher and Hoi, ICLR 2020"
-    year: ClassVar[int] = 2020
-    cost: ClassVar[str] = "2 N + 36 X, X of the N labels kept"
+    about: ClassVar[About] = About(
+        title="DivideMix",
+        paper="Li, Socher and Hoi, ICLR 2020",
+        year=2020,
+        link="https://arxiv.org/abs/2002.07394",
+        code="https://github.com/LiJunnan1992/DivideMix",
+        cost="2 N + 36 X, X of the N labels kept",
+        evidence=lambda method, state, x: method.objective.log_evidence(method.logits(state, x)),
+    )
 
     epochs: Count = 300
-    warmup: Natural = 10
-    batch: Count = 64  # B; as many unlabelled examples join the labelled ones in a step
+    warmup: WarmUp = 10
+    batch: PerStep = 64  # B; as many unlabelled examples join the labelled ones in a step
     lr: Positive = 0.02
     momentum: Share = 0.9
     weight_decay: NonNegative = 5e-4
@@ -108,7 +87,7 @@ class DivideMix:
     threshold: Share = 0.5  # τ
     temperature: Positive = 0.5  # T
     alpha: Positive = 4.0  # Beta(α, α) of the mixing weight
-    lambda_u: NonNegative | Literal["auto"] = 25.0  # λ_u, weight of L_U
+    lambda_u: LambdaU = 25.0  # λ_u, weight of L_U
     ramp: Annotated[Positive, Epochs()] = 16.0  # epochs until λ_u is reached
     square: Literal["mean", "sum"] = "mean"  # L_U over classes: released code | paper
     prior_weight: NonNegative = 1.0  # λ_r, weight of L_reg
@@ -123,11 +102,11 @@ class DivideMix:
             raise BadInput(
                 "DivideMix: rows='labelled' leaves no rows for L_U; set lambda_u=0 with it."
             )
-        if self.warmup >= self.epochs:
-            raise BadInput(
-                f"DivideMix: warmup must be smaller than epochs, not {self.warmup} of "
-                f"{self.epochs}."
-            )
+
+    @property
+    def objective(self) -> fn.Objective:
+        """Loss and probabilities."""
+        return fn.Objective(self.loss, self.gamma_c, self.beta)
 
     def plan(self) -> tuple[Phase, ...]:
         """Warm-up, then co-divide."""
@@ -151,31 +130,14 @@ class DivideMix:
         """λ_u as a number."""
         return settled("DivideMix", "lambda_u", self.lambda_u)
 
-    def predict(self, state: State, x: Tensor) -> Tensor:
-        """Softmax of the mean logits of the two networks, (B, C)."""
+    def logits(self, state: State, x: Tensor) -> Tensor:
+        """Mean logits of the two networks, (B, C)."""
         first, second = state.learners
-        return self.probability((first.net(x) + second.net(x)) / 2)
+        return (first.net(x) + second.net(x)) / 2
 
-    # ---- losses with this method's constants ----
-
-    def gamma(self, logits: Tensor) -> float:
-        """γ from γ C; 0 is plain softmax."""
-        return self.gamma_c / logits.shape[1] if self.loss == "edl" else 0.0
-
-    def probability(self, logits: Tensor) -> Tensor:
-        """Softmax, calibrated when trained with L_edl, (B, C)."""
-        return fn.calibrated_softmax(logits, self.gamma(logits))
-
-    def given_loss(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Cross-entropy or L_edl of hard labels, (B,)."""
-        beta = self.beta if self.loss == "edl" else 0.0
-        return fn.edl_loss(logits, labels, self.gamma(logits), beta)
-
-    def target_loss(self, logits: Tensor, targets: Tensor) -> Tensor:
-        """Cross-entropy or L_edl of soft targets: the expectation over labels drawn, (B,)."""
-        if self.loss == "ce":
-            return fn.soft_cross_entropy(logits, targets)
-        return fn.soft_edl_loss(logits, targets, self.gamma(logits), self.beta)
+    def predict(self, state: State, x: Tensor) -> Tensor:
+        """Probabilities of the mean logits, (B, C)."""
+        return self.objective.probability(self.logits(state, x))
 
     # ---- warm-up ----
 
@@ -191,9 +153,9 @@ class DivideMix:
         learner.set_lr(self.learning_rate(run))
         for batch in run.batches(2 * self.batch):
             logits = learner.net(batch.views[0])
-            losses = [self.given_loss(logits, batch.y).mean()]
+            losses = [self.objective.of_labels(logits, batch.y).mean()]
             if self.confidence_penalty:
-                sure = fn.neg_entropy(self.probability(logits)).mean()
+                sure = fn.neg_entropy(self.objective.probability(logits)).mean()
                 losses.append(self.confidence_penalty * sure)
             run.step(learner, *losses)
 
@@ -224,7 +186,7 @@ class DivideMix:
 
     def with_losses(self, past: Tensor, learner: Learner, run: Run) -> Tensor:
         """`past` with the network's losses on the given labels, normalised to [0, 1], added."""
-        losses = fn.min_max(self.given_loss(run.predict(learner.net), run.y))
+        losses = fn.min_max(self.objective.of_labels(run.predict(learner.net), run.y))
         return torch.cat([past, losses[None]])[-self.average :]
 
     def clean_probability(self, losses: Tensor, run: Run) -> Tensor:
@@ -266,14 +228,16 @@ class DivideMix:
     def co_refine(self, learner: Learner, x: Batch, clean: Tensor, run: Run) -> Tensor:
         """w y + (1 - w) p with the mean p of both views (eq. 3), sharpened (eq. 4)."""
         given = one_hot(x.y, run.task.num_classes).float()
-        first, second = self.probability(learner.net(torch.cat(x.views))).chunk(2)
+        first, second = self.objective.probability(learner.net(torch.cat(x.views))).chunk(2)
         w = clean[:, None].float()
         return fn.sharpen(w * given + (1 - w) * (first + second) / 2, self.temperature)
 
     def co_guess(self, learner: Learner, peer: Learner, u: Batch) -> Tensor:
         """Mean of both networks over both views, sharpened."""
         views = torch.cat(u.views)
-        both = self.probability(learner.net(views)) + self.probability(peer.net(views))
+        both = self.objective.probability(learner.net(views)) + self.objective.probability(
+            peer.net(views)
+        )
         first, second = both.chunk(2)
         return fn.sharpen((first + second) / 4, self.temperature)
 
@@ -281,9 +245,9 @@ class DivideMix:
         """L_X + λ_r L_reg + λ_u(t) L_U (eq. 9 to 12), each a scalar."""
         n = mixed.labelled
         logits = learner.net(mixed.x[:n] if self.rows == "labelled" else mixed.x)
-        probs = self.probability(logits)
+        probs = self.objective.probability(logits)
         losses = [
-            self.target_loss(logits[:n], mixed.targets[:n]).mean(),
+            self.objective.of_targets(logits[:n], mixed.targets[:n]).mean(),
             self.prior_weight * fn.prior_penalty(probs),
         ]
         if self.weight_u and len(logits) > n:

@@ -1,19 +1,23 @@
 """DPC: Dirichlet-based prediction calibration (Zong, Wang, Xie and Huang, AAAI 2024).
 
-Two networks, each with one head for the supervised and one for the unsupervised loss. After a
-warm-up, every epoch (1) scores each training example by the margin of its given label, (2) fits two
-Gaussians to the margins and splits the set, each network for its peer, and (3) trains on both parts
-by MixMatch with calibrated probabilities. DPC* adds consistency between weak and strong views.
-Every departure from the paper: docs/methods/dpc.md.
+Paper: https://arxiv.org/abs/2401.07062 (https://doi.org/10.1609/aaai.v38i15.29672). Code of its
+authors: https://github.com/chenchenzong/DPC. Departures: docs/methods/dpc.md.
+
+1. With γ in the softmax, the size of a logit means evidence; L_edl trains it (eq. 1 to 5).
+2. Two networks warm up on the given labels, each with a head for L_sup and one for L_uns.
+3. Every epoch, each network splits the set for its peer by the margin of the given label.
+4. Each trains on both parts by MixMatch: labels that were kept, guesses of both for the others.
+5. DPC* adds consistency between weak and strong views.
 
 Shapes: B batch, C classes, N training examples; X labelled part, U unlabelled part of a split.
+Equations are numbered as printed in the paper; those without a number are named.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import repeat
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -24,73 +28,21 @@ from labelproof.errors import BadInput
 from labelproof.nets.heads import linear, mlp
 from labelproof.training.batches import Batch, View
 from labelproof.training.learner import SGD, Learner
-from labelproof.training.protocol import Logs, Phase
+from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
 from labelproof.training.settings import (
     Count,
     Epochs,
-    Natural,
+    LambdaU,
     NonNegative,
+    PerStep,
     Positive,
     Range,
     Share,
+    WarmUp,
     check,
     settled,
 )
-
-ASYMMETRIC = {"confidence_penalty": 1.0}
-CIFAR_100 = {"warmup": 30}
-CIFAR_N = {"warmup": 30, "confidence_penalty": 1.0, "net": "resnet34"}
-WEBVISION = {
-    "epochs": 100,
-    "warmup": 1,
-    "batch": 32,
-    "lr": 0.01,
-    "alpha": 0.5,
-    "selector": "normalised",
-    "lambda_u": 0.0,
-    "rows": "labelled",
-    "net": "inception_resnet_v2",
-}
-PLAIN: dict[str, dict[str, Any]] = {
-    "cifar10-symmetric-0.2": {"lambda_u": 0.0},
-    "cifar10-symmetric-0.5": {"lambda_u": 25.0},
-    "cifar10-symmetric-0.8": {"lambda_u": 25.0},
-    **{f"cifar10-asymmetric-{r}": {"lambda_u": 0.0, **ASYMMETRIC} for r in (0.1, 0.3, 0.4)},
-    "cifar100-symmetric-0.2": {"lambda_u": 25.0, **CIFAR_100},
-    "cifar100-symmetric-0.5": {"lambda_u": 150.0, **CIFAR_100},
-    "cifar100-symmetric-0.8": {"lambda_u": 150.0, **CIFAR_100},
-    "cifar100-asymmetric-0.1": {"lambda_u": 25.0, **CIFAR_100, **ASYMMETRIC},
-    "cifar100-asymmetric-0.3": {"lambda_u": 25.0, **CIFAR_100, **ASYMMETRIC},
-    "cifar100-asymmetric-0.4": {"lambda_u": 150.0, **CIFAR_100, **ASYMMETRIC},
-    **{f"cifar10n-{s}": {"lambda_u": 0.0, **CIFAR_N} for s in ("aggre", "rand1", "rand2", "rand3")},
-    "cifar10n-worst": {"lambda_u": 25.0, **CIFAR_N},
-    "cifar100n": {"lambda_u": 25.0, **CIFAR_N, "warmup": 40},
-    "webvision": WEBVISION,
-}
-# DPC*: the consistency weights of the appendix; the released code has them swapped
-PUBLISHED = PLAIN | {
-    f"{name}-star": {**values, "consistency": 3.0 if name.startswith("cifar100") else 1.0}
-    for name, values in PLAIN.items()
-}
-VECTORS: dict[str, Any] = {
-    "epochs": 10,
-    "warmup": 2,
-    "batch": 128,
-    "lr": 0.1,
-    "alpha": 1.0,
-    "lambda_u": "auto",
-    "ramp": 4.0,
-    "selector": "mirror",
-}
-IMAGES: dict[str, Any] = {
-    "epochs": 60,
-    "warmup": 5,
-    "lambda_u": "auto",
-    "selector": "mirror",
-    "beta": 0.0,
-}
-LEAST_KEPT = 0.5  # a mirrored split that keeps less is not to be trusted, and shrinks on and on
 
 
 @dataclass
@@ -120,19 +72,24 @@ class Mixed:
 class DPC:
     """Hyper-parameters; defaults are the paper's for CIFAR-10."""
 
-    title: ClassVar[str] = "Dirichlet-based prediction calibration"
-    paper: ClassVar[str] = "Zong, Wang, Xie and Huang, AAAI 2024"
-    year: ClassVar[int] = 2024
-    cost: ClassVar[str] = "2 N + 36 X, X of the N labels kept (32 X at lambda_u = 0; 60 X for DPC*)"
+    about: ClassVar[About] = About(
+        title="Dirichlet-based prediction calibration",
+        paper="Zong, Wang, Xie and Huang, AAAI 2024",
+        year=2024,
+        link="https://arxiv.org/abs/2401.07062",
+        code="https://github.com/chenchenzong/DPC",
+        cost="2 N + 36 X, X of the N labels kept (32 X at lambda_u = 0; 60 X for DPC*)",
+        evidence=lambda method, state, x: method.objective.log_evidence(method.logits(state, x)),
+    )
 
     epochs: Count = 300
-    warmup: Natural = 10
-    batch: Count = 64  # B; as many unlabelled examples join the labelled ones in a step
+    warmup: WarmUp = 10
+    batch: PerStep = 64  # B; as many unlabelled examples join the labelled ones in a step
     lr: Positive = 0.02
     momentum: Share = 0.9
     weight_decay: NonNegative = 5e-4
     decay_at: Share = 0.5  # lr x 0.1 from this share of the epochs on
-    gamma_c: NonNegative = 10.0  # γ C, eq. 2
+    gamma_c: NonNegative = 10.0  # γ C, eq. 1
     beta: NonNegative = 0.5  # β, weight of L_kl in L_edl
     confidence_penalty: NonNegative = 0.0  # weight of the negative entropy in the warm-up
     criterion: Literal["margin", "loss"] = "margin"  # "loss" is the ablation without large margin
@@ -142,8 +99,8 @@ class DPC:
     temperature: Positive = 0.5  # T
     alpha: Positive = 4.0  # Beta(α, α) of the mixing weight
     sup_on: Literal["mixed", "unmixed"] = "mixed"  # released code | the paper's formula
-    lambda_u: NonNegative | Literal["auto"] = 25.0  # λ_u, weight of L_uns
-    ramp: Annotated[Positive, Epochs()] = 16.0  # epochs until λ_u is reached
+    lambda_u: LambdaU = 25.0  # λ_uns, weight of L_uns
+    ramp: Annotated[Positive, Epochs()] = 16.0  # epochs until λ_uns is reached
     two_heads: bool = True
     prior_weight: NonNegative = 1.0
     rows: Literal["all", "labelled"] = "all"  # rows that are forwarded; WebVision: labelled alone
@@ -158,141 +115,50 @@ class DPC:
             raise BadInput(
                 "DPC: selector='mirror' needs margins; set selector='gmm' with criterion='loss'."
             )
-        if self.warmup >= self.epochs:
-            raise BadInput(
-                f"DPC: warmup must be smaller than epochs, not {self.warmup} of {self.epochs}."
-            )
 
-    def plan(self) -> tuple[Phase, ...]:
-        """Warm-up, then co-divide."""
-        return (
-            Phase("warm-up", self.warmup, self.warm_up),
-            Phase("co-divide", self.epochs - self.warmup, self.co_divide, leave=self.score),
-        )
-
-    def setup(self, run: Run) -> State:
-        """Two networks; the second head exists only where a loss uses it."""
-        sgd = SGD(lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
-        heads = {"label": linear, "mix": mlp} if self.second_head else {"label": linear}
-        return State(
-            (run.learner(sgd, **heads), run.learner(sgd, **heads)), torch.ones(run.task.size)
-        )
+    # ---- Dirichlet-based prediction calibration ----
 
     @property
-    def weight_u(self) -> float:
-        """λ_u as a number."""
-        return settled("DPC", "lambda_u", self.lambda_u)
-
-    @property
-    def second_head(self) -> bool:
-        """Whether L_uns has a head of its own."""
-        return self.two_heads and self.weight_u > 0
-
-    def predict(self, state: State, x: Tensor) -> Tensor:
-        """Calibrated probabilities of the mean logits of the two networks, (B, C)."""
-        first, second = state.learners
-        return self.probability((first.net(x) + second.net(x)) / 2)
-
-    # ---- losses with this method's constants ----
+    def objective(self) -> fn.Objective:
+        """L_edl with the calibrated softmax, or the ablation: cross-entropy with softmax."""
+        return fn.Objective(self.loss, self.gamma_c, self.beta)
 
     def probability(self, logits: Tensor) -> Tensor:
-        """ρ̂, eq. 2; softmax when trained without L_edl."""
-        return fn.calibrated_softmax(logits, self.gamma(logits))
+        """ρ̂ = (exp(o) + γ) / Σ (exp(o) + γ), eq. 1, the mean of the Dirichlet, eq. 3; (B, C)."""
+        return self.objective.probability(logits)
 
-    def supervised(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """L_edl = L_nll + β L_kl (eq. 6 and 7), or cross-entropy when trained without it, (B,)."""
-        beta = self.beta if self.loss == "edl" else 0.0
-        return fn.edl_loss(logits, labels, self.gamma(logits), beta)
+    def l_edl(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """L_edl = L_nll + β L_kl, (B,)."""
+        l_nll = fn.edl_nll(logits, labels, self.objective.gamma(logits))  # eq. 4
+        beta_l_kl = self.objective.divergence(logits, labels)  # β times eq. 5
+        return l_nll if beta_l_kl is None else l_nll + beta_l_kl
 
-    def gamma(self, logits: Tensor) -> float:
-        """γ from γ C."""
-        return self.gamma_c / logits.shape[1] if self.loss == "edl" else 0.0
-
-    # ---- warm-up ----
-
-    def warm_up(self, state: State, run: Run) -> Logs:
-        """One epoch on the given labels, each network by itself."""
-        for learner in state.learners:
-            self.fit_given(learner, run)
-        return {}
-
-    def fit_given(self, learner: Learner, run: Run) -> None:
-        """L_edl on all given labels, plus the negative entropy where asked."""
-        learner.net.train()
-        learner.set_lr(self.learning_rate(run))
-        for batch in run.batches(2 * self.batch):
-            logits = learner.net(batch.views[0])
-            losses = [self.supervised(logits, batch.y).mean()]
-            if self.confidence_penalty:
-                sure = fn.neg_entropy(self.probability(logits)).mean()
-                losses.append(self.confidence_penalty * sure)
-            run.step(learner, *losses)
-
-    def learning_rate(self, run: Run) -> float:
-        """Constant, then a tenth."""
-        return fn.step_decay(self.lr, run.epoch, (round(self.decay_at * self.epochs),))
-
-    # ---- split ----
-
-    def co_divide(self, state: State, run: Run) -> Logs:
-        """One epoch: both networks split the set, each trains on its peer's split."""
-        first, second = state.learners
-        clean_1, clean_2 = self.clean_probability(first, run), self.clean_probability(second, run)
-        self.mixmatch(first, second, clean_2, run)
-        self.mixmatch(second, first, clean_1, run)
-        state.clean = (clean_1 + clean_2) / 2
-        return {"selected": (state.clean > self.threshold).float().mean().item()}
-
-    def score(self, state: State, run: Run) -> None:
-        """Clean probabilities by the networks as they are at the end."""
-        first, second = state.learners
-        state.clean = (self.clean_probability(first, run) + self.clean_probability(second, run)) / 2
+    # ---- large-margin example selection ----
 
     def clean_probability(self, learner: Learner, run: Run) -> Tensor:
-        """Large-margin criterion: how surely each given label belongs to the clean part, (N,)."""
+        """How surely each given label belongs to the clean part, by its margin, (N,)."""
         logits = run.predict(learner.net)
         if self.criterion == "margin":
-            scores = fn.label_margin(logits, run.y)
+            scores = fn.label_margin(logits, run.y)  # margin(x) = o_y - max_{j≠y} o_j
         else:
-            scores = -self.supervised(logits, run.y)
+            scores = -self.l_edl(logits, run.y)
+        return run.trusted(self.split(scores))
+
+    def split(self, scores: Tensor) -> Tensor:
+        """Posterior of the Gaussian with the larger mean, or another rule, (N,)."""
         if self.selector == "mirror":
-            mirrored = fn.mirrored_gaussians(scores)
-            if (mirrored > self.threshold).double().mean() >= LEAST_KEPT:
-                return run.trusted(mirrored)
-        if self.selector in ("gmm", "mirror") or (
-            self.selector == "auto" and fn.excess_kurtosis(scores) <= self.max_kurtosis
-        ):
-            return run.trusted(fn.two_gaussians(scores))
-        return run.trusted(fn.min_max(scores))
+            return fn.mirrored_or_free(scores, self.threshold)
+        if self.selector == "auto":
+            return fn.gaussians_or_scaled(scores, self.max_kurtosis)
+        return fn.two_gaussians(scores) if self.selector == "gmm" else fn.min_max(scores)
 
-    # ---- MixMatch on the two parts ----
-
-    def mixmatch(self, learner: Learner, peer: Learner, clean: Tensor, run: Run) -> None:
-        """One epoch of one network on the split its peer made."""
-        kept = clean > self.threshold
-        labelled, unlabelled = kept.nonzero().squeeze(1), (~kept).nonzero().squeeze(1)
-        if len(labelled) == 0:  # nothing to trust: another epoch on the given labels
-            self.fit_given(learner, run)
-            return
-        learner.net.train()
-        peer.net.eval()
-        learner.set_lr(self.learning_rate(run))
-        views: tuple[View, ...] = ("weak", "weak")
-        if self.consistency:
-            views += ("strong", "strong")
-        batches = run.batches(self.batch, labelled, views)
-        others = run.batches(self.batch, unlabelled, views, forever=True)
-        pairs = zip(batches, others if len(unlabelled) else repeat(None), strict=False)
-        for i, (x, u) in enumerate(pairs):
-            mixed = self.mix(learner, peer, x, u, clean[x.index], run)
-            elapsed = run.epoch + i / len(batches)
-            run.step(learner, *self.losses(learner, mixed, elapsed))
+    # ---- MixMatch: pairs, targets, losses ----
 
     @torch.no_grad()
     def mix(
         self, learner: Learner, peer: Learner, x: Batch, u: Batch | None, clean: Tensor, run: Run
     ) -> Mixed:
-        """Refine, co-guess, sharpen, and mix all rows with one weight and one permutation."""
+        """λ' = max(λ, 1 - λ), t' = λ' t_1 + (1 - λ') t_2 for inputs, labels and predictions."""
         targets = one_hot(x.y, run.task.num_classes).float()
         if self.weight_u and u is not None:  # else no loss sees more of them than their argmax
             targets = self.refine(learner, x, targets, clean)
@@ -329,32 +195,128 @@ class DPC:
         first, second = both.chunk(2)
         return fn.sharpen((first + second) / 4, self.temperature)
 
+    def l_sup(self, logits: Tensor, mixed: Mixed, mixed_input: bool) -> Tensor:
+        """L_sup = λ' L_edl(x_1, y_1) + (1 - λ') L_edl(x_2, y_2), mean of the labelled rows."""
+        n, weight = mixed.labelled, mixed.weight
+        partner = logits if mixed_input else logits[mixed.permutation]
+        own_loss = self.l_edl(logits[:n], mixed.own[:n])
+        partner_loss = self.l_edl(partner[:n], mixed.partner[:n])
+        return (weight * own_loss + (1 - weight) * partner_loss).mean()
+
+    def l_uns(self, logits: Tensor, mixed: Mixed) -> Tensor:
+        """L_uns = ||ρ' - ρ̂(f(x'))||², mean of the unlabelled rows and, as released, of classes."""
+        return ((self.probability(logits) - mixed.targets[mixed.labelled :]) ** 2).mean()
+
     def losses(self, learner: Learner, mixed: Mixed, elapsed: float) -> list[Tensor]:
-        """L_sup + λ(t) L_uns + prior penalty (+ consistency), each a scalar."""
+        """L_total = L_sup + λ_uns(t) L_uns, a prior penalty, and for DPC* consistency; scalars."""
         n, rows = mixed.labelled, slice(mixed.labelled if self.rows == "labelled" else None)
-        ramped = self.weight_u * fn.ramp(elapsed, self.warmup, self.ramp)
         features = learner.net.trunk_features(mixed.x[rows])
         logits = learner.net.head("label", features)
         sup = learner.net(mixed.plain) if self.sup_on == "unmixed" else None
         losses = [self.l_sup(logits if sup is None else sup, mixed, mixed_input=sup is None)]
         if self.weight_u and len(logits) > n:
             other = learner.net.head("mix", features[n:]) if self.second_head else logits[n:]
-            square = (self.probability(other) - mixed.targets[n:]) ** 2
-            losses.append(ramped * square.mean())  # L_uns, over rows and classes
+            ramped = self.weight_u * fn.ramp(elapsed, self.warmup, self.ramp)
+            losses.append(ramped * self.l_uns(other, mixed))
         probs = self.probability(logits)
         if self.prior_weight:
             losses.append(self.prior_weight * fn.prior_penalty(probs))
         if mixed.strong is not None:
-            strong = fn.calibrated_log_softmax(learner.net(mixed.strong[rows]), self.gamma(logits))
+            strong = self.objective.log_probability(learner.net(mixed.strong[rows]))
             weak = probs.detach()
             kl = (torch.xlogy(weak, weak) - weak * strong).sum(1)
             losses.append(self.consistency * kl.mean())
         return losses
 
-    def l_sup(self, logits: Tensor, mixed: Mixed, mixed_input: bool) -> Tensor:
-        """λ' L_edl(own label) + (1 - λ') L_edl(partner's label), mean of the labelled rows."""
-        n, weight = mixed.labelled, mixed.weight
-        partner = logits if mixed_input else logits[mixed.permutation]
-        own_loss = self.supervised(logits[:n], mixed.own[:n])
-        partner_loss = self.supervised(partner[:n], mixed.partner[:n])
-        return (weight * own_loss + (1 - weight) * partner_loss).mean()
+    # ---- training ----
+
+    def plan(self) -> tuple[Phase, ...]:
+        """Warm-up, then co-divide."""
+        return (
+            Phase("warm-up", self.warmup, self.warm_up),
+            Phase("co-divide", self.epochs - self.warmup, self.co_divide, leave=self.score),
+        )
+
+    def setup(self, run: Run) -> State:
+        """Two networks; the second head exists only where a loss uses it."""
+        sgd = SGD(lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
+        heads = {"label": linear, "mix": mlp} if self.second_head else {"label": linear}
+        return State(
+            (run.learner(sgd, **heads), run.learner(sgd, **heads)), torch.ones(run.task.size)
+        )
+
+    @property
+    def weight_u(self) -> float:
+        """λ_uns as a number."""
+        return settled("DPC", "lambda_u", self.lambda_u)
+
+    @property
+    def second_head(self) -> bool:
+        """Whether L_uns has a head of its own."""
+        return self.two_heads and self.weight_u > 0
+
+    def warm_up(self, state: State, run: Run) -> Logs:
+        """One epoch on the given labels, each network by itself."""
+        for learner in state.learners:
+            self.fit_given(learner, run)
+        return {}
+
+    def fit_given(self, learner: Learner, run: Run) -> None:
+        """L_edl on all given labels, plus the negative entropy where asked."""
+        learner.net.train()
+        learner.set_lr(self.learning_rate(run))
+        for batch in run.batches(2 * self.batch):
+            logits = learner.net(batch.views[0])
+            losses = [self.l_edl(logits, batch.y).mean()]
+            if self.confidence_penalty:
+                sure = fn.neg_entropy(self.probability(logits)).mean()
+                losses.append(self.confidence_penalty * sure)
+            run.step(learner, *losses)
+
+    def learning_rate(self, run: Run) -> float:
+        """Constant, then a tenth."""
+        return fn.step_decay(self.lr, run.epoch, (round(self.decay_at * self.epochs),))
+
+    def co_divide(self, state: State, run: Run) -> Logs:
+        """One epoch: both networks split the set, each trains on its peer's split."""
+        first, second = state.learners
+        clean_1, clean_2 = self.clean_probability(first, run), self.clean_probability(second, run)
+        self.mixmatch(first, second, clean_2, run)
+        self.mixmatch(second, first, clean_1, run)
+        state.clean = (clean_1 + clean_2) / 2
+        return {"selected": (state.clean > self.threshold).float().mean().item()}
+
+    def mixmatch(self, learner: Learner, peer: Learner, clean: Tensor, run: Run) -> None:
+        """One epoch of one network on the split its peer made."""
+        kept = clean > self.threshold
+        labelled, unlabelled = kept.nonzero().squeeze(1), (~kept).nonzero().squeeze(1)
+        if len(labelled) == 0:  # nothing to trust: another epoch on the given labels
+            self.fit_given(learner, run)
+            return
+        learner.net.train()
+        peer.net.eval()
+        learner.set_lr(self.learning_rate(run))
+        views: tuple[View, ...] = ("weak", "weak")
+        if self.consistency:
+            views += ("strong", "strong")
+        batches = run.batches(self.batch, labelled, views)
+        others = run.batches(self.batch, unlabelled, views, forever=True)
+        pairs = zip(batches, others if len(unlabelled) else repeat(None), strict=False)
+        for i, (x, u) in enumerate(pairs):
+            mixed = self.mix(learner, peer, x, u, clean[x.index], run)
+            elapsed = run.epoch + i / len(batches)
+            run.step(learner, *self.losses(learner, mixed, elapsed))
+
+    def score(self, state: State, run: Run) -> None:
+        """Clean probabilities by the networks as they are at the end."""
+        first, second = state.learners
+        state.clean = (self.clean_probability(first, run) + self.clean_probability(second, run)) / 2
+
+    def logits(self, state: State, x: Tensor) -> Tensor:
+        """Mean logits of the two networks, (B, C)."""
+        first, second = state.learners
+        return (first.net(x) + second.net(x)) / 2
+
+    def predict(self, state: State, x: Tensor) -> Tensor:
+        """Calibrated probabilities of the mean logits, (B, C)."""
+        return self.probability(self.logits(state, x))

@@ -1,10 +1,14 @@
 """EDL: evidential deep learning (Sensoy, Kaplan and Kandemir, NeurIPS 2018).
 
-The network's outputs are read as evidence e >= 0 for each class, and α = 1 + e as the parameters of
-a Dirichlet over class distributions. The loss is an expected loss under that Dirichlet, plus a
-divergence that grows over the first epochs and takes away the evidence for classes other than the
-given one. Without evidence the answer is "I do not know": the uncertainty is C / Σα. DPC's loss
-descends from this one. Page: docs/methods/edl.md.
+Paper: https://arxiv.org/abs/1806.01768. Code of its authors: notebooks at
+https://muratsensoy.github.io/uncertainty.html. Departures: docs/methods/edl.md.
+
+1. The network's outputs are evidence e >= 0 for each class, α = 1 + e parameters of a Dirichlet.
+2. The loss is an expected loss under that Dirichlet,
+3. plus a divergence, growing over the first epochs, that takes away the evidence for classes other
+   than the given one.
+4. Without evidence the answer is "I do not know": the uncertainty is C / Σα. DPC's loss descends
+   from this one.
 
 Shapes: B batch, C classes, N training examples.
 """
@@ -21,26 +25,10 @@ from torch import Tensor
 from labelproof import functional as fn
 from labelproof.nets.heads import linear
 from labelproof.training.learner import SGD, Learner
-from labelproof.training.protocol import Logs, Phase
+from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
-from labelproof.training.settings import Count, Epochs, NonNegative, Positive, Share, check
+from labelproof.training.settings import Count, Epochs, NonNegative, PerStep, Positive, Share, check
 
-MNIST: dict[str, object] = {
-    "epochs": 50,
-    "batch": 1000,
-    "optimiser": "adam",
-    "lr": 1e-3,
-    "weight_decay": 5e-3,
-    "decay_at": 1.0,  # never
-}
-# on CIFAR nobody's experiment: the authors' loss with the trainer of cross-entropy
-PUBLISHED: dict[str, dict[str, object]] = {
-    "mnist": MNIST,
-    "cifar10": {"ours": True},
-    "cifar100": {"ours": True},
-}
-VECTORS: dict[str, object] = {"epochs": 15, "scale": 1.0, "divergence": 0.03}
-IMAGES: dict[str, object] = {"epochs": 60, "scale": 1.0, "divergence": 0.1}
 LEAST = 1e-30  # evidence below this is none
 
 
@@ -56,13 +44,18 @@ class State:
 class EDL:
     """Hyper-parameters; loss and evidence are the authors', the rest is that of cross-entropy."""
 
-    title: ClassVar[str] = "Evidential deep learning"
-    paper: ClassVar[str] = "Sensoy, Kaplan and Kandemir, NeurIPS 2018"
-    year: ClassVar[int] = 2018
-    cost: ClassVar[str] = "3 N"
+    about: ClassVar[About] = About(
+        title="Evidential deep learning",
+        paper="Sensoy, Kaplan and Kandemir, NeurIPS 2018",
+        year=2018,
+        link="https://arxiv.org/abs/1806.01768",
+        code="https://muratsensoy.github.io/uncertainty.html",
+        cost="3 N",
+        evidence=lambda method, state, x: method.log_evidence(state.learner.net(x)),
+    )
 
     epochs: Count = 300
-    batch: Count = 128
+    batch: PerStep = 128
     optimiser: Literal["sgd", "adam"] = "sgd"
     lr: Positive = 0.02
     momentum: Share = 0.9  # of SGD
@@ -123,7 +116,7 @@ class EDL:
     def score(self, state: State, run: Run) -> None:
         """Clean probability: expected probability of the given label, (N,)."""
         probs = self.probability(run.predict(state.learner.net))
-        state.clean = probs.gather(1, run.y[:, None]).squeeze(1)
+        state.clean = fn.of_label(probs, run.y)
 
     def predict(self, state: State, x: Tensor) -> Tensor:
         """Expected class probabilities, (B, C)."""

@@ -1,53 +1,35 @@
-"""ELR: early-learning regularisation (Liu and others, NeurIPS 2020).
+"""ELR and ELR+: early-learning regularisation (Liu and others, NeurIPS 2020).
 
-Before a network memorises a wrong label it predicts the right one. ELR keeps a running average t of
-the predictions for every example, and adds λ ln(1 - <p, t>) to cross-entropy: the slope of that
-term cancels cross-entropy's on wrongly labelled examples and strengthens it on the others.
-Page: docs/methods/elr.md.
+Paper: https://arxiv.org/abs/2007.00151. Code of its authors: https://github.com/shengliu66/ELR.
+Departures: docs/methods/elr.md, elr_plus.md.
+
+1. Before a network memorises a wrong label it predicts the right one.
+2. A running average t of the predictions for every example remembers that.
+3. λ ln(1 - <p, t>) joins cross-entropy: its slope cancels cross-entropy's on wrongly labelled
+   examples and strengthens it on the others.
+4. ELR+ has two networks, each of which takes its t from the other's slowly averaged copy, on
+   unmixed inputs, while it is trained on mixed ones: labels and targets are mixed alike.
 
 Shapes: B batch, C classes, N training examples.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from copy import deepcopy
+from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal
 
 import torch
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from labelproof import functional as fn
-from labelproof.nets.heads import linear
+from labelproof.nets.heads import MultiHead, linear
+from labelproof.training.batches import Batch
 from labelproof.training.learner import SGD, Learner
-from labelproof.training.protocol import Logs, Phase
+from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
-from labelproof.training.settings import Count, Epochs, NonNegative, Positive, Share, check
-
-SYMMETRIC, ASYMMETRIC = ("0.2", "0.4", "0.5", "0.6", "0.8"), ("0.1", "0.3", "0.4")
-CIFAR10_SYMMETRIC: dict[str, object] = {"net": "resnet34"}
-CIFAR10_ASYMMETRIC: dict[str, object] = {
-    "epochs": 120,
-    "beta": 0.9,
-    "lam": 1.0,
-    "schedule": "steps",
-    "decay_at": (40 / 120, 80 / 120),
-    "net": "resnet34",
-}
-CIFAR_100: dict[str, object] = {
-    "beta": 0.9,
-    "lam": 7.0,
-    "schedule": "steps",
-    "decay_at": (80 / 150, 120 / 150),
-    "net": "resnet34",
-}
-PUBLISHED: dict[str, dict[str, object]] = {
-    **{f"cifar10-asymmetric-{rate}": CIFAR10_ASYMMETRIC for rate in ASYMMETRIC},
-    **{f"cifar10-symmetric-{rate}": CIFAR10_SYMMETRIC for rate in SYMMETRIC},
-    **{f"cifar100-asymmetric-{rate}": CIFAR_100 for rate in ASYMMETRIC},
-    **{f"cifar100-symmetric-{rate}": CIFAR_100 for rate in SYMMETRIC},
-}
-VECTORS: dict[str, object] = {"epochs": 15, "cycle": 15, "weight_decay": 5e-4, "lam": 2.0}
-IMAGES: dict[str, object] = {"epochs": 60}
+from labelproof.training.settings import Count, Epochs, NonNegative, PerStep, Positive, Share, check
 
 
 @dataclass
@@ -63,13 +45,17 @@ class State:
 class ELR:
     """Hyper-parameters; defaults are those of the released code for CIFAR-10, symmetric noise."""
 
-    title: ClassVar[str] = "Early-learning regularisation"
-    paper: ClassVar[str] = "Liu, Niles-Weed, Razavian and Fernandez-Granda, NeurIPS 2020"
-    year: ClassVar[int] = 2020
-    cost: ClassVar[str] = "3 N"
+    about: ClassVar[About] = About(
+        title="Early-learning regularisation",
+        paper="Liu, Niles-Weed, Razavian and Fernandez-Granda, NeurIPS 2020",
+        year=2020,
+        link="https://arxiv.org/abs/2007.00151",
+        code="https://github.com/shengliu66/ELR",
+        cost="3 N",
+    )
 
     epochs: Count = 150
-    batch: Count = 128
+    batch: PerStep = 128
     lr: Positive = 0.02
     momentum: Share = 0.9
     weight_decay: NonNegative = 1e-3
@@ -129,10 +115,140 @@ class ELR:
 
     def score(self, state: State, run: Run) -> None:
         """Clean probability: t_y / ||t||_1, (N,); 1 for an example that never was in a batch."""
-        given = state.targets.gather(1, run.y[:, None]).squeeze(1)
-        total = state.targets.sum(1)
-        state.clean = torch.where(total > 0, given / total, 1.0)
+        state.clean = share_of_label(state.targets, run.y)
 
     def predict(self, state: State, x: Tensor) -> Tensor:
         """Softmax, (B, C)."""
         return state.learner.net(x).softmax(1)
+
+
+@dataclass
+class Side:
+    """One of the two networks with what belongs to it."""
+
+    learner: Learner
+    average: MultiHead  # slowly following copy of the network
+    targets: Tensor  # (N, C) t, running averages of the peer's predictions
+
+
+@dataclass
+class PairState:
+    """What changes during training."""
+
+    sides: tuple[Side, Side]
+    clean: Tensor  # (N,) share of the given label in t of both
+
+
+@dataclass(frozen=True, kw_only=True)
+class ELRPlus:
+    """Hyper-parameters; defaults are those of the released code for CIFAR-10, symmetric noise."""
+
+    about: ClassVar[About] = replace(
+        ELR.about, title="Early-learning regularisation with two networks", cost="8 N"
+    )
+
+    epochs: Count = 200
+    batch: PerStep = 128
+    lr: Positive = 0.02
+    momentum: Share = 0.9
+    weight_decay: NonNegative = 5e-4
+    decay_at: Share = 0.75  # lr x 0.1 from this share of the epochs on
+    beta: Share = 0.7  # β, how much of t is kept at each update
+    lam: NonNegative = 3.0  # λ, weight of the regulariser
+    lam_ramp: Annotated[NonNegative, Epochs()] = 0.0  # epochs until λ is reached
+    alpha: NonNegative = 1.0  # Beta(α, α) of the mixing weight
+    agree: bool = False  # labels weighted by the targets, as released for 100 classes
+    average: Literal["ramped", "running"] = "ramped"  # how the decay of the copies begins
+    decay: Share = 0.997  # of the averaged copies
+    average_ramp: Annotated[NonNegative, Epochs()] = 40_000 / 352  # "ramped": until it is reached
+
+    def __post_init__(self) -> None:
+        check(self)
+
+    def plan(self) -> tuple[Phase, ...]:
+        """One phase."""
+        return (Phase("train", self.epochs, self.train, leave=self.score),)
+
+    def setup(self, run: Run) -> PairState:
+        """Two networks, each with its copy, and targets of 0."""
+        return PairState((self.side(run), self.side(run)), torch.ones(run.task.size))
+
+    def side(self, run: Run) -> Side:
+        """A network with a linear head, its copy, its targets."""
+        sgd = SGD(lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
+        learner = run.learner(sgd, label=linear)
+        targets = torch.zeros(run.task.size, run.task.num_classes, device=run.device)
+        return Side(learner, deepcopy(learner.net).requires_grad_(False), targets)
+
+    def train(self, state: PairState, run: Run) -> Logs:
+        """One epoch of each network, in turn."""
+        first, second = state.sides
+        self.fit(first, second, run)
+        self.fit(second, first, run)
+        disagree = (first.targets + second.targets).argmax(1) != run.y
+        return {"disagree": disagree.float().mean().item()}
+
+    def fit(self, side: Side, peer: Side, run: Run) -> None:
+        """One epoch of one network, with targets from the averaged copy of its peer."""
+        learner = side.learner
+        learner.net.train()
+        peer.average.eval()
+        learner.set_lr(fn.step_decay(self.lr, run.epoch, (round(self.decay_at * self.epochs),)))
+        batches = run.batches(self.batch)
+        for i, batch in enumerate(batches):
+            self.update(side.targets, batch, peer.average)
+            step = run.epoch * len(batches) + i
+            losses = self.mixed_loss(side, batch, step / len(batches), run)
+            run.step(learner, losses.mean())
+            follow(side.average, learner.net, self.follow_decay(step + 1, len(batches)))
+
+    @torch.no_grad()
+    def update(self, targets: Tensor, batch: Batch, average: MultiHead) -> None:
+        """t <- β t + (1 - β) p of the peer's copy on the unmixed inputs."""
+        probs = average(batch.views[0]).softmax(1)
+        targets[batch.index] = self.beta * targets[batch.index] + (1 - self.beta) * probs
+
+    def mixed_loss(self, side: Side, batch: Batch, elapsed: float, run: Run) -> Tensor:
+        """Cross-entropy + λ(t) ln(1 - <p, q>) on mixed inputs, labels and targets, (B,)."""
+        mixed, weight, permutation = fn.mixup(batch.views[0], self.alpha, run.rng)
+        labels = fn.mix(one_hot(batch.y, run.task.num_classes).float(), weight, permutation)
+        targets = fn.mix(side.targets[batch.index], weight, permutation)
+        if self.agree:
+            labels = labels * targets
+            labels = labels / labels.sum(1, keepdim=True)
+        logits = side.learner.net(mixed)
+        ramped = self.lam * fn.sigmoid_ramp(elapsed, self.lam_ramp)
+        penalty = fn.early_learning_penalty(logits, targets)
+        return fn.soft_cross_entropy(logits, labels) + ramped * penalty
+
+    def follow_decay(self, step: int, steps: int) -> float:
+        """How much of the averaged copy stays at this step, of `steps` an epoch."""
+        if self.average == "running":
+            return min(1 - 1 / step, self.decay)
+        return self.decay * fn.sigmoid_ramp(step / steps, self.average_ramp)
+
+    def score(self, state: PairState, run: Run) -> None:
+        """Clean probability: share of the given label in both networks' t, (N,); 1 where t is 0."""
+        first, second = state.sides
+        state.clean = share_of_label(first.targets + second.targets, run.y)
+
+    def predict(self, state: PairState, x: Tensor) -> Tensor:
+        """Softmax of the mean logits of the two networks themselves, (B, C)."""
+        first, second = (side.learner.net(x) for side in state.sides)
+        return ((first + second) / 2).softmax(1)
+
+
+@torch.no_grad()
+def follow(average: MultiHead, net: MultiHead, decay: float) -> None:
+    """average <- decay average + (1 - decay) net, for weights and running statistics alike."""
+    for mean, now in zip(average.state_dict().values(), net.state_dict().values(), strict=True):
+        if mean.is_floating_point():
+            mean.lerp_(now, 1 - decay)
+        else:
+            mean.copy_(now)
+
+
+def share_of_label(targets: Tensor, labels: Tensor) -> Tensor:
+    """t_y / ||t||_1, (N,); 1 for an example that never was in a batch."""
+    given, total = fn.of_label(targets, labels), targets.sum(1)
+    return torch.where(total > 0, given / total, 1.0)

@@ -1,10 +1,13 @@
 """GCE: generalised cross-entropy, plain and truncated (Zhang and Sabuncu, NeurIPS 2018).
 
-L_q = (1 - p_y^q) / q lies between cross-entropy (q -> 0, learns fast, believes every label) and the
-absolute error (q = 1, tolerates wrong labels, learns slowly). The truncated form gives a constant
-loss to examples whose given label has a probability of at most k; it is trained by turns, the
-network with a fixed set of kept examples, then the set with a fixed network.
-Page: docs/methods/gce.md.
+Paper: https://arxiv.org/abs/1805.07836. No code of its authors is known to us; the port in common
+use is https://github.com/AlanChou/Truncated-Loss. Departures: docs/methods/gce.md.
+
+1. L_q = (1 - p_y^q) / q lies between cross-entropy (q -> 0, learns fast, believes every label) and
+   the absolute error (q = 1, tolerates wrong labels, learns slowly).
+2. The truncated form gives a constant loss where the given label has a probability of at most k.
+3. It is trained by turns: the network with a fixed set of kept examples, then the set with a fixed
+   network.
 
 Shapes: B batch, C classes, N training examples.
 """
@@ -21,38 +24,18 @@ from torch import Tensor
 from labelproof import functional as fn
 from labelproof.nets.heads import MultiHead, linear
 from labelproof.training.learner import SGD, Learner
-from labelproof.training.protocol import Logs, Phase
+from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
-from labelproof.training.settings import Count, Epochs, NonNegative, Positive, Range, Share, check
-
-HUMANS = ("aggre", "rand1", "rand2", "rand3", "worst")
-NOISES = "symmetric-0.2 symmetric-0.5 symmetric-0.8 asymmetric-0.1 asymmetric-0.3 asymmetric-0.4"
-CIFAR_10: dict[str, object] = {"prune_from": 39 / 120, "net": "resnet34"}  # in the 40th epoch
-CIFAR_100: dict[str, object] = {
-    "epochs": 150,
-    "decay_at": (80 / 150, 120 / 150),
-    "prune_from": 79 / 150,
-    "net": "resnet34",
-}
-CIFAR_N: dict[str, object] = {
-    "epochs": 100,
-    "lr": 0.1,
-    "weight_decay": 5e-4,
-    "decay_at": (0.6,),
-    "net": "resnet34",
-}
-# the paper prunes with the best epoch on held-out labels; how many it held out we do not know
-TRUNCATED: dict[str, object] = {"truncate": True, "hold_out": 0.1}
-PUBLISHED: dict[str, dict[str, object]] = {
-    **{f"cifar10-{noise}": CIFAR_10 for noise in NOISES.split()},
-    **{f"cifar100-{noise}": CIFAR_100 for noise in NOISES.split()},
-    **{f"cifar10n-{labels}": CIFAR_N for labels in HUMANS},
-    "cifar100n": CIFAR_N,
-    "cifar10-truncated": {**CIFAR_10, **TRUNCATED},
-    "cifar100-truncated": {**CIFAR_100, **TRUNCATED},
-}
-VECTORS: dict[str, object] = {"epochs": 15, "lr": 0.05, "prune_every": 3}
-IMAGES: dict[str, object] = {"epochs": 60, "lr": 0.05, "weight_decay": 5e-4, "prune_every": 5}
+from labelproof.training.settings import (
+    Count,
+    Epochs,
+    NonNegative,
+    PerStep,
+    Positive,
+    Range,
+    Share,
+    check,
+)
 
 
 @dataclass
@@ -71,13 +54,16 @@ class State:
 class GCE:
     """Hyper-parameters; defaults are the paper's for CIFAR-10, not truncated."""
 
-    title: ClassVar[str] = "Generalised cross-entropy"
-    paper: ClassVar[str] = "Zhang and Sabuncu, NeurIPS 2018"
-    year: ClassVar[int] = 2018
-    cost: ClassVar[str] = "3 N (truncated: N more whenever it prunes)"
+    about: ClassVar[About] = About(
+        title="Generalised cross-entropy",
+        paper="Zhang and Sabuncu, NeurIPS 2018",
+        year=2018,
+        link="https://arxiv.org/abs/1805.07836",
+        cost="3 N (truncated: N more whenever it prunes)",
+    )
 
     epochs: Count = 120
-    batch: Count = 128
+    batch: PerStep = 128
     lr: Positive = 0.01
     momentum: Share = 0.9
     weight_decay: NonNegative = 1e-4
@@ -148,7 +134,7 @@ class GCE:
 
     def given_probability(self, net: MultiHead, run: Run) -> Tensor:
         """p_y of every training example, (N,)."""
-        return run.predict(net).softmax(1).gather(1, run.y[:, None]).squeeze(1)
+        return fn.of_label(run.predict(net).softmax(1), run.y)
 
     def score(self, state: State, run: Run) -> None:
         """Clean probability: what the trained network gives the given label, (N,)."""

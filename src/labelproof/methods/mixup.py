@@ -1,10 +1,13 @@
 """mixup (Zhang, Cissé, Dauphin and Lopez-Paz, ICLR 2018).
 
-Each batch is mixed with a shuffled copy of itself, inputs and labels alike, with one weight drawn
-from Beta(α, α). The network is pushed to behave linearly between examples, which slows the
-memorising of wrong labels; the larger α, the more. `loss="edl"` puts the evidential loss of DPC and
-its calibrated probabilities in the places of cross-entropy and softmax.
-Page: docs/methods/mixup.md.
+Paper: https://arxiv.org/abs/1710.09412. Code of its authors:
+https://github.com/facebookresearch/mixup-cifar10. Departures: docs/methods/mixup.md.
+
+1. Each batch is mixed with a shuffled copy of itself, inputs and labels alike.
+2. One weight a batch is drawn from Beta(α, α).
+3. The network is pushed to behave linearly between examples, which slows the memorising of wrong
+   labels; the larger α, the more.
+4. `loss="edl"` puts L_edl of DPC and its calibrated probabilities in their places.
 
 Shapes: B batch, C classes, N training examples.
 """
@@ -20,21 +23,9 @@ from torch import Tensor
 from labelproof import functional as fn
 from labelproof.nets.heads import linear
 from labelproof.training.learner import SGD, Learner
-from labelproof.training.protocol import Logs, Phase
+from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
-from labelproof.training.settings import Count, NonNegative, Positive, Share, check
-
-# the tables of DivideMix, which later papers copy; their α is nowhere stated
-TABLES: dict[str, object] = {"epochs": 300, "lr": 0.02, "weight_decay": 5e-4, "decay_at": (0.5,)}
-NOISES = "symmetric-0.2 symmetric-0.5 symmetric-0.8 asymmetric-0.1 asymmetric-0.3 asymmetric-0.4"
-PUBLISHED: dict[str, dict[str, object]] = {
-    **{f"{data}-{noise}": TABLES for data in ("cifar10", "cifar100") for noise in NOISES.split()},
-    "cifar10-clean": {},  # the authors' main table, and their study of corrupted labels
-    "cifar10-corrupted-alpha-8": {"alpha": 8.0},
-    "cifar10-corrupted-alpha-32": {"alpha": 32.0},
-}
-VECTORS: dict[str, object] = {**TABLES, "epochs": 15}
-IMAGES: dict[str, object] = {**TABLES, "epochs": 60, "alpha": 4.0}
+from labelproof.training.settings import Count, NonNegative, PerStep, Positive, Share, check
 
 
 @dataclass
@@ -49,13 +40,18 @@ class State:
 class Mixup:
     """Hyper-parameters; defaults are those of the released code for CIFAR."""
 
-    title: ClassVar[str] = "mixup"
-    paper: ClassVar[str] = "Zhang, Cissé, Dauphin and Lopez-Paz, ICLR 2018"
-    year: ClassVar[int] = 2018
-    cost: ClassVar[str] = "3 N"
+    about: ClassVar[About] = About(
+        title="mixup",
+        paper="Zhang, Cissé, Dauphin and Lopez-Paz, ICLR 2018",
+        year=2018,
+        link="https://arxiv.org/abs/1710.09412",
+        code="https://github.com/facebookresearch/mixup-cifar10",
+        cost="3 N",
+        evidence=lambda method, state, x: method.objective.log_evidence(state.learner.net(x)),
+    )
 
     epochs: Count = 200
-    batch: Count = 128
+    batch: PerStep = 128
     lr: Positive = 0.1
     momentum: Share = 0.9
     weight_decay: NonNegative = 1e-4
@@ -67,6 +63,11 @@ class Mixup:
 
     def __post_init__(self) -> None:
         check(self)
+
+    @property
+    def objective(self) -> fn.Objective:
+        """Loss and probabilities."""
+        return fn.Objective(self.loss, self.gamma_c, self.beta)
 
     def plan(self) -> tuple[Phase, ...]:
         """One phase."""
@@ -94,27 +95,17 @@ class Mixup:
         self, logits: Tensor, labels: Tensor, weight: float, permutation: Tensor
     ) -> Tensor:
         """λ L(own label) + (1 - λ) L(partner's label), both on the mixed input, (B,)."""
-        own, partner = self.supervised(logits, labels), self.supervised(logits, labels[permutation])
+        own, partner = (
+            self.objective.of_labels(logits, labels),
+            self.objective.of_labels(logits, labels[permutation]),
+        )
         return weight * own + (1 - weight) * partner
-
-    def supervised(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Cross-entropy, or L_edl = L_nll + β L_kl, (B,)."""
-        beta = self.beta if self.loss == "edl" else 0.0
-        return fn.edl_loss(logits, labels, self.gamma(logits), beta)
-
-    def probability(self, logits: Tensor) -> Tensor:
-        """Softmax, calibrated when trained with L_edl, (B, C)."""
-        return fn.calibrated_softmax(logits, self.gamma(logits))
-
-    def gamma(self, logits: Tensor) -> float:
-        """γ from γ C; 0 is the plain softmax."""
-        return self.gamma_c / logits.shape[1] if self.loss == "edl" else 0.0
 
     def score(self, state: State, run: Run) -> None:
         """Clean probability: what the trained network gives the given label, (N,)."""
-        probs = self.probability(run.predict(state.learner.net))
-        state.clean = probs.gather(1, run.y[:, None]).squeeze(1)
+        probs = self.objective.probability(run.predict(state.learner.net))
+        state.clean = fn.of_label(probs, run.y)
 
     def predict(self, state: State, x: Tensor) -> Tensor:
         """Class probabilities of unmixed inputs, (B, C)."""
-        return self.probability(state.learner.net(x))
+        return self.objective.probability(state.learner.net(x))

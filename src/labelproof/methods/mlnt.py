@@ -1,11 +1,14 @@
 """MLNT: learning to learn from noisy labelled data (Li, Wong, Zhao and Kankanhalli, CVPR 2019).
 
-For every batch, M synthetic label sets are made in which a share ρ of the examples takes the label
-of a neighbour. One imagined gradient step on each leads to M moved networks, and the student is
-trained so that all of them still agree with its teacher, a slowly following copy, while it learns
-the given labels. Neighbours are those in the features of a mentor trained on the given labels
-before. `loss="edl"` puts L_edl of DPC and its calibrated probabilities in their places.
+Paper: https://arxiv.org/abs/1812.05214. Code of its authors: https://github.com/LiJunnan1992/MLNT.
 Departures: docs/methods/mlnt.md.
+
+1. A mentor is trained on the given labels; its features say which examples are neighbours.
+2. For every batch, M synthetic label sets are made in which a share ρ of the examples takes the
+   label of a neighbour. One imagined gradient step on each leads to M moved networks.
+3. The student is trained so that all of them still agree with its teacher, a slowly following copy,
+   while it learns the given labels.
+4. `loss="edl"` puts L_edl of DPC and its calibrated probabilities in their places.
 
 Shapes: B batch, C classes, F features, N training examples, k neighbours.
 """
@@ -15,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -26,36 +29,18 @@ from labelproof.errors import BadInput
 from labelproof.nets.heads import MultiHead, linear
 from labelproof.training.batches import Batch
 from labelproof.training.learner import SGD, Learner
-from labelproof.training.protocol import Logs, Phase
+from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
-from labelproof.training.settings import Count, Epochs, Natural, NonNegative, Positive, Share, check
-
-HUMANS = ("aggre", "rand1", "rand2", "rand3", "worst")
-CIFAR_N: dict[str, Any] = {"net": "resnet34", "ours": True}  # the DPC paper has its numbers alone
-PUBLISHED: dict[str, dict[str, Any]] = {
-    "cifar10-default": {},  # the paper has one setting for noise of any kind
-    **{f"cifar10n-{labels}": CIFAR_N for labels in HUMANS},
-    "cifar100n": CIFAR_N,
-}
-VECTORS: dict[str, Any] = {
-    "epochs": 15,
-    "mentor_epochs": 5,
-    "lr": 0.05,
-    "weight_decay": 2e-3,
-    "synthetic": 5,
-    "order": "first",
-    "kl_mean": "example",
-    "ramp": 3.0,
-}
-IMAGES: dict[str, Any] = {
-    "epochs": 60,
-    "mentor_epochs": 20,
-    "lr": 0.05,
-    "weight_decay": 5e-4,
-    "synthetic": 5,
-    "order": "first",  # second takes twice as many passes
-    "ramp": 10.0,
-}
+from labelproof.training.settings import (
+    Count,
+    Epochs,
+    Natural,
+    NonNegative,
+    PerStep,
+    Positive,
+    Share,
+    check,
+)
 
 
 @dataclass
@@ -73,14 +58,19 @@ class State:
 class MLNT:
     """Hyper-parameters; defaults are the paper's for CIFAR-10, one round."""
 
-    title: ClassVar[str] = "Meta-learning of noise tolerance"
-    paper: ClassVar[str] = "Li, Wong, Zhao and Kankanhalli, CVPR 2019"
-    year: ClassVar[int] = 2019
-    cost: ClassVar[str] = "(4 + 11 M) N, first order (4 + 5 M) N; of the mentor 3 N"
+    about: ClassVar[About] = About(
+        title="Meta-learning of noise tolerance",
+        paper="Li, Wong, Zhao and Kankanhalli, CVPR 2019",
+        year=2019,
+        link="https://arxiv.org/abs/1812.05214",
+        code="https://github.com/LiJunnan1992/MLNT",
+        cost="(4 + 11 M) N, first order (4 + 5 M) N; of the mentor 3 N",
+        evidence=lambda method, state, x: method.objective.log_evidence(state.teacher(x)),
+    )
 
     epochs: Count = 240  # of mentor and student together
-    mentor_epochs: Annotated[Natural, Epochs()] = 120
-    batch: Count = 128
+    mentor_epochs: Annotated[Natural, Epochs("stage")] = 120
+    batch: PerStep = 128
     lr: Positive = 0.2
     momentum: Share = 0.9
     weight_decay: NonNegative = 1e-4
@@ -107,6 +97,11 @@ class MLNT:
                 f"mentor too, not {self.mentor_epochs} of {self.epochs}."
             )
 
+    @property
+    def objective(self) -> fn.Objective:
+        """Loss and probabilities."""
+        return fn.Objective(self.loss, self.gamma_c, self.beta)
+
     def plan(self) -> tuple[Phase, ...]:
         """A mentor, then the student."""
         rest = self.epochs - self.mentor_epochs
@@ -130,7 +125,7 @@ class MLNT:
         net = state.mentor.net.train()
         state.mentor.set_lr(self.learning_rate(run.epoch, self.mentor_epochs))
         for batch in run.batches(self.batch):
-            run.step(state.mentor, self.supervised(net(batch.views[0]), batch.y).mean())
+            run.step(state.mentor, self.objective.of_labels(net(batch.views[0]), batch.y).mean())
         state.teacher.load_state_dict(net.state_dict())  # predicts until there is a student
         return {}
 
@@ -152,10 +147,10 @@ class MLNT:
             elapsed = past + i / len(batches)
             follow(teacher, net, self.teacher_decay(elapsed, past * len(batches) + i))
             with torch.no_grad():
-                target = self.probability(teacher(batch.views[0]))
+                target = self.objective.probability(teacher(batch.views[0]))
             logits = net(batch.views[0])
             meta = self.meta_loss(state, batch, logits, target, run)
-            supervised = self.supervised(logits, batch.y).mean()
+            supervised = self.objective.of_labels(logits, batch.y).mean()
             run.step(student, supervised, self.ramped_weight(elapsed) * meta)
             total += meta.detach()
         return {"meta": (total / len(batches)).item()}
@@ -181,7 +176,7 @@ class MLNT:
         value, slopes = logits.new_zeros(()), [torch.zeros_like(w) for w in weights.values()]
         for _ in range(self.synthetic):
             labels = neighbour_labels(batch.y, near, self.rho, run.rng)
-            loss = self.supervised(logits, labels).mean()
+            loss = self.objective.of_labels(logits, labels).mean()
             value += self.add_slopes(slopes, net, weights, loss, batch.views[0], target)
         return with_slopes(value / self.synthetic, [*weights.values()], slopes)
 
@@ -210,7 +205,7 @@ class MLNT:
 
     def distance(self, logits: Tensor, target: Tensor) -> Tensor:
         """J: KL of the moved network's prediction from the teacher's, (B,); "element": over C."""
-        log_probs = fn.calibrated_log_softmax(logits, self.gamma(logits))
+        log_probs = fn.calibrated_log_softmax(logits, self.objective.gamma(logits))
         kl = fn.neg_entropy(target) - (target * log_probs).sum(1)
         return kl / logits.shape[1] if self.kl_mean == "element" else kl
 
@@ -220,27 +215,14 @@ class MLNT:
         """At an epoch of the mentor or of the student, of so many."""
         return fn.step_decay(self.lr, epoch, (round(self.decay_at * epochs),))
 
-    def supervised(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Cross-entropy, or L_edl = L_nll + β L_kl, (B,)."""
-        beta = self.beta if self.loss == "edl" else 0.0
-        return fn.edl_loss(logits, labels, self.gamma(logits), beta)
-
-    def probability(self, logits: Tensor) -> Tensor:
-        """Softmax, calibrated when trained with L_edl, (B, C)."""
-        return fn.calibrated_softmax(logits, self.gamma(logits))
-
-    def gamma(self, logits: Tensor) -> float:
-        """γ from γ C; 0 is the plain softmax."""
-        return self.gamma_c / logits.shape[1] if self.loss == "edl" else 0.0
-
     def score(self, state: State, run: Run) -> None:
         """Clean probability: what the teacher gives the given label, (N,)."""
-        probs = self.probability(run.predict(state.teacher))
-        state.clean = probs.gather(1, run.y[:, None]).squeeze(1)
+        probs = self.objective.probability(run.predict(state.teacher))
+        state.clean = fn.of_label(probs, run.y)
 
     def predict(self, state: State, x: Tensor) -> Tensor:
         """Class probabilities by the teacher, (B, C)."""
-        return self.probability(state.teacher(x))
+        return self.objective.probability(state.teacher(x))
 
 
 def nearest(features: Tensor, count: int) -> Tensor:

@@ -1,9 +1,13 @@
 """PES: progressive early stopping, semi-supervised form (Bai and others, NeurIPS 2021).
 
-One network. Later layers memorise wrong labels sooner than earlier ones, so training on all given
-labels stops early, and the last layer is then drawn anew and trained alone for a few epochs. From
-then on, labels that agree with the network's prediction are the labelled part of MixMatch, weighted
-by class; the others are unlabelled. Departures: docs/methods/pes.md.
+Paper: https://arxiv.org/abs/2106.15853. Code of its authors: https://github.com/tmllab/2021_NeurIPS_PES.
+Departures: docs/methods/pes.md.
+
+1. One network is trained on all given labels and stopped early.
+2. Later layers memorise wrong labels sooner than earlier ones: the last layer is drawn anew and
+   trained alone for a few epochs.
+3. Labels that agree with the network's prediction are the labelled part of MixMatch, weighted by
+   class; the others are unlabelled.
 
 Shapes: B batch, C classes, N training examples; X labelled part, U unlabelled part of a split.
 """
@@ -12,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import islice, repeat
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import torch
 from torch import Tensor
@@ -23,30 +27,18 @@ from labelproof.errors import BadInput
 from labelproof.nets.heads import linear
 from labelproof.training.batches import Batch
 from labelproof.training.learner import SGD, Learner
-from labelproof.training.protocol import Logs, Phase
+from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
-from labelproof.training.settings import Count, Epochs, Natural, NonNegative, Positive, Share, check
-
-HUMANS = ("aggre", "rand1", "rand2", "rand3", "worst")
-PUBLISHED: dict[str, dict[str, Any]] = {
-    "cifar10-default": {},  # as the released code is without arguments
-    "cifar100-default": {"early": 35},
-    "cifar10-instance-0.4": {"lambda_u": 15.0},
-    "cifar100-pair-0.45": {"lambda_u": 50.0, "early": 35},
-    **{f"cifar10n-{labels}": {"lambda_u": 5.0, "net": "resnet34"} for labels in HUMANS},
-    "cifar100n": {"lambda_u": 75.0, "early": 35, "net": "resnet34"},
-}
-VECTORS: dict[str, Any] = {
-    "epochs": 12,
-    "lr": 0.1,
-    "alpha": 1.0,
-    "early": 3,
-    "renew": 1,
-    "renew_lr": 3e-3,
-    "lambda_u": 0.0,
-}
-# a small set makes few steps an epoch, and the new head must be learned before it is fixed
-IMAGES: dict[str, Any] = {"epochs": 65, "early": 15, "renew_lr": 3e-3, "lambda_u": 5.0}
+from labelproof.training.settings import (
+    Count,
+    Epochs,
+    Natural,
+    NonNegative,
+    PerStep,
+    Positive,
+    Share,
+    check,
+)
 
 
 @dataclass
@@ -71,17 +63,21 @@ class Mixed:
 class PES:
     """Hyper-parameters; defaults are those of the released code for CIFAR-10."""
 
-    title: ClassVar[str] = "Progressive early stopping (semi)"
-    paper: ClassVar[str] = "Bai, Yang, Han, Yang, Li, Mao, Niu and Liu, NeurIPS 2021"
-    year: ClassVar[int] = 2021
-    cost: ClassVar[str] = "(8 + 2 u) N, u <= 1/2 the unlabelled share of a batch"
+    about: ClassVar[About] = About(
+        title="Progressive early stopping (semi)",
+        paper="Bai, Yang, Han, Yang, Li, Mao, Niu and Liu, NeurIPS 2021",
+        year=2021,
+        link="https://arxiv.org/abs/2106.15853",
+        code="https://github.com/tmllab/2021_NeurIPS_PES",
+        cost="(8 + 2 u) N, u <= 1/2 the unlabelled share of a batch",
+    )
 
     epochs: Count = 305  # 300 of the whole network, and `renew` of its head alone
     early: Annotated[Natural, Epochs()] = 20  # T_1, epochs on all given labels
     renew: Annotated[Natural, Epochs()] = 5  # T_2, epochs of the new head alone
     renew_lr: Positive = 1e-4  # of Adam on the new head
     rebuild_optimiser: bool = False  # True trains the new head further; released: it stays
-    batch: Count = 128  # labelled and unlabelled examples together
+    batch: PerStep = 128  # labelled and unlabelled examples together
     lr: Positive = 0.02
     momentum: Share = 0.9
     weight_decay: NonNegative = 5e-4

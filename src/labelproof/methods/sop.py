@@ -1,17 +1,22 @@
-"""SOP: sparse over-parametrisation of the label noise (Liu, Zhu, Qu and You, ICML 2022).
+"""SOP and SOP+: sparse over-parametrisation of the label noise (Liu, Zhu, Qu and You, ICML 2022).
 
-Every example has factors u and v of its own, and its given label is modelled as the network's
-prediction plus u² on the given class, less v² on the others. Started from almost 0 and trained by
-plain gradient descent, they grow only where the network keeps contradicting the label, and then
-explain the wrong label in the network's stead. `loss="edl"` takes calibrated probabilities and adds
-the evidence term of DPC. Page: docs/methods/sop.md.
+Paper: https://arxiv.org/abs/2202.14026. Code of its authors: https://github.com/shengliu66/SOP.
+Departures: docs/methods/sop.md, sop_plus.md.
+
+1. Every example has factors u and v of its own, started from almost 0.
+2. Its given label is modelled as the network's prediction plus u² on the given class, less v² on
+   the others. Network, u and v are trained together, u and v by plain gradient descent.
+3. They grow only where the network keeps contradicting a label, and explain it in its stead.
+4. SOP+ adds two terms: the prediction for a strong view shall be that for the weak one, and the
+   predictions with noise shall be spread evenly over the classes of a batch.
+5. `loss="edl"` takes calibrated probabilities and adds the evidence term of DPC.
 
 Shapes: B batch, C classes, N training examples.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import torch
@@ -19,34 +24,12 @@ from torch import Tensor
 
 from labelproof import functional as fn
 from labelproof.nets.heads import linear
+from labelproof.training.batches import View
 from labelproof.training.learner import SGD, Learner
-from labelproof.training.protocol import Logs, Phase
+from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
-from labelproof.training.settings import Count, NonNegative, Positive, Share, check
+from labelproof.training.settings import Count, NonNegative, PerStep, Positive, Share, check
 
-HUMANS = ("aggre", "rand1", "rand2", "rand3", "worst")
-SYMMETRIC, ASYMMETRIC = ("0.2", "0.5", "0.8"), ("0.1", "0.3", "0.4")
-CIFAR_10: dict[str, object] = {"net": "resnet34"}
-CIFAR_100: dict[str, object] = {
-    "epochs": 150,
-    "weight_decay": 1e-3,
-    "decay_at": (80 / 150, 120 / 150),
-    "lr_u": 1.0,
-    "net": "resnet34",
-}
-PUBLISHED: dict[str, dict[str, object]] = {
-    **{f"cifar10-symmetric-{rate}": CIFAR_10 for rate in SYMMETRIC},
-    **{f"cifar10-asymmetric-{rate}": {**CIFAR_10, "lr_v": 100.0} for rate in ASYMMETRIC},
-    **{f"cifar100-symmetric-{rate}": CIFAR_100 for rate in SYMMETRIC},
-    **{
-        f"cifar100-asymmetric-{rate}": {**CIFAR_100, "lr_u": 0.1, "lr_v": 100.0}
-        for rate in ASYMMETRIC
-    },
-    **{f"cifar10n-{labels}": CIFAR_10 for labels in HUMANS},
-    "cifar100n": CIFAR_100,
-}
-VECTORS: dict[str, object] = {"epochs": 15, "lr": 0.05, "lr_u": 300.0, "lr_v": 300.0}
-IMAGES: dict[str, object] = {"epochs": 60, "lr_u": 30.0, "lr_v": 30.0}
 START = 1e-8  # spread of u and v at the start; at 0 itself the squares would have no slope
 
 
@@ -64,26 +47,40 @@ class State:
 class SOP:
     """Hyper-parameters; defaults are the paper's for CIFAR-10, symmetric noise."""
 
-    title: ClassVar[str] = "Sparse over-parametrisation"
-    paper: ClassVar[str] = "Liu, Zhu, Qu and You, ICML 2022"
-    year: ClassVar[int] = 2022
-    cost: ClassVar[str] = "3 N"
+    about: ClassVar[About] = About(
+        title="Sparse over-parametrisation",
+        paper="Liu, Zhu, Qu and You, ICML 2022",
+        year=2022,
+        link="https://arxiv.org/abs/2202.14026",
+        code="https://github.com/shengliu66/SOP",
+        cost="3 N",
+        evidence=lambda method, state, x: method.objective.log_evidence(state.learner.net(x)),
+    )
 
     epochs: Count = 120
-    batch: Count = 128
+    batch: PerStep = 128
     lr: Positive = 0.02
+    schedule: Literal["steps", "cosine"] = "steps"
+    decay_at: tuple[Share, ...] = (1 / 3, 2 / 3)  # "steps": lr x 0.1 from these shares on
+    lr_floor: NonNegative = 2e-4  # "cosine": where the learning rate ends
     momentum: Share = 0.9
     weight_decay: NonNegative = 5e-4
-    decay_at: tuple[Share, ...] = (1 / 3, 2 / 3)  # lr x 0.1 from these shares of the epochs on
     lr_u: NonNegative = 10.0  # learning rate of u, constant
     lr_v: NonNegative = 10.0  # learning rate of v, constant
-    u_from: Literal["both", "ce"] = "both"  # losses that move u: released code | the paper
+    u_from: Literal["both", "ce"] = "both"  # of L_CE and L_MSE, what moves u: code | paper
+    consistency: NonNegative = 0.0  # SOP+: λ_C, between weak and strong views
+    balance: NonNegative = 0.0  # SOP+: λ_B; leave at 0 where classes differ much in size
     loss: Literal["ce", "edl"] = "ce"  # "edl": calibrated probabilities and L_kl of DPC
     gamma_c: NonNegative = 10.0  # γ C of L_edl
     beta: NonNegative = 0.5  # β of L_edl
 
     def __post_init__(self) -> None:
         check(self)
+
+    @property
+    def objective(self) -> fn.Objective:
+        """Probabilities, and the divergence of L_edl."""
+        return fn.Objective(self.loss, self.gamma_c, self.beta)
 
     def plan(self) -> tuple[Phase, ...]:
         """One phase."""
@@ -104,36 +101,49 @@ class SOP:
         """One epoch: each step moves the network and the factors of the batch."""
         learner = state.learner
         learner.net.train()
-        milestones = tuple(round(share * self.epochs) for share in self.decay_at)
-        learner.set_lr(fn.step_decay(self.lr, run.epoch, milestones))
-        for batch in run.batches(self.batch):
+        learner.set_lr(self.learning_rate(run.epoch))
+        views: tuple[View, ...] = ("weak", "strong") if self.consistency else ("weak",)
+        for batch in run.batches(self.batch, views=views):
             # only these rows have a slope, and plain descent needs no memory of the others
             u = state.u[batch.index].requires_grad_()
             v = state.v[batch.index].requires_grad_()
-            run.step(learner, self.losses(learner.net(batch.views[0]), batch.y, u, v).mean())
+            logits = learner.net(torch.cat(batch.views))
+            run.step(learner, *self.losses(logits, batch.y, u, v))
             state.u[batch.index] = fn.descended(u, self.lr_u)
             state.v[batch.index] = fn.descended(v, self.lr_v)
         return {"noise": self.noise(state, run).mean().item()}
 
-    def losses(self, logits: Tensor, labels: Tensor, u: Tensor, v: Tensor) -> Tensor:
-        """L_CE on the prediction with noise + L_MSE (+ β L_kl), (B,)."""
+    def learning_rate(self, epoch: int) -> float:
+        """A tenth at each step, or half a cosine."""
+        if self.schedule == "cosine":
+            return fn.cosine_decay(self.lr, epoch, self.epochs, self.lr_floor)
+        milestones = tuple(round(share * self.epochs) for share in self.decay_at)
+        return fn.step_decay(self.lr, epoch, milestones)
+
+    def losses(self, logits: Tensor, labels: Tensor, u: Tensor, v: Tensor) -> list[Tensor]:
+        """L_CE + L_MSE (+ λ_B L_bal + λ_C L_con) (+ β L_kl), each a scalar.
+
+        Rows of `logits` are weak views, followed by as many strong ones where there are any.
+        """
+        weak, strong = logits[: len(labels)], logits[len(labels) :]
         plus, minus = fn.label_noise(labels, u, v)
-        expected = fn.with_noise(self.probability(logits), plus, minus.detach())
-        cross_entropy = -expected.gather(1, labels[:, None]).squeeze(1).log()
+        expected = fn.with_noise(self.objective.probability(weak), plus, minus.detach())
         fixed = plus if self.u_from == "both" else plus.detach()
-        total = cross_entropy + fn.noise_gap(logits, labels, fixed, minus)
-        if self.loss == "edl" and self.beta:
-            kl = fn.edl_kl(logits, labels, self.gamma(logits))
-            total = total + self.beta / logits.shape[1] * kl
-        return total
+        losses = [
+            -fn.of_label(expected, labels).log().mean(),
+            fn.noise_gap(weak, labels, fixed, minus).mean(),
+        ]
+        if self.balance:
+            losses.append(self.balance * fn.prior_penalty(expected))
+        if len(strong):
+            losses.append(self.consistency * self.apart(weak.detach(), strong).mean())
+        kl = self.objective.divergence(weak, labels)
+        return losses if kl is None else [*losses, kl.mean()]
 
-    def probability(self, logits: Tensor) -> Tensor:
-        """Softmax, calibrated when trained with L_edl, (B, C)."""
-        return fn.calibrated_softmax(logits, self.gamma(logits))
-
-    def gamma(self, logits: Tensor) -> float:
-        """γ from γ C; 0 is the plain softmax."""
-        return self.gamma_c / logits.shape[1] if self.loss == "edl" else 0.0
+    def apart(self, weak: Tensor, strong: Tensor) -> Tensor:
+        """KL(p of the weak view || p of the strong view), (B,)."""
+        p, q = self.objective.log_probability(weak), self.objective.log_probability(strong)
+        return (p.exp() * (p - q)).sum(1)
 
     def noise(self, state: State, run: Run) -> Tensor:
         """How much of each given label is noise: the largest of U and V, (N,)."""
@@ -142,10 +152,23 @@ class SOP:
 
     def score(self, state: State, run: Run) -> None:
         """Clean probability: mean of p_y by the network and of what the noise leaves, (N,)."""
-        probs = self.probability(run.predict(state.learner.net))
-        given = probs.gather(1, run.y[:, None]).squeeze(1)
-        state.clean = (given + 1 - self.noise(state, run)) / 2
+        probs = self.objective.probability(run.predict(state.learner.net))
+        state.clean = (fn.of_label(probs, run.y) + 1 - self.noise(state, run)) / 2
 
     def predict(self, state: State, x: Tensor) -> Tensor:
         """Class probabilities by the network alone, (B, C)."""
-        return self.probability(state.learner.net(x))
+        return self.objective.probability(state.learner.net(x))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SOPPlus(SOP):
+    """SOP+: SOP with consistency, balance and a cosine schedule."""
+
+    about: ClassVar[About] = replace(
+        SOP.about, title="Sparse over-parametrisation with consistency", cost="6 N"
+    )
+
+    epochs: Count = 300
+    schedule: Literal["steps", "cosine"] = "cosine"
+    consistency: NonNegative = 0.9
+    balance: NonNegative = 0.1

@@ -1,10 +1,13 @@
-"""UniCon: uniform selection and contrastive learning (Karim et al., CVPR 2022).
+"""UniCon: uniform selection and contrastive learning (Karim and others, CVPR 2022).
 
-Two networks. After a warm-up, every epoch and for each network in turn (1) scores every given label
-by its Jensen-Shannon divergence from the mean prediction of both, (2) keeps the share R of labels
-that diverge less than the mean, as many of every class, and (3) trains by MixMatch: weak views make
-the targets, strong views are mixed, and a contrastive loss joins two strong views of the unlabelled
-examples. Departures: docs/methods/unicon.md.
+Paper: https://arxiv.org/abs/2203.14542. Code of its authors:
+https://github.com/nazmul-karim170/UNICON-Noisy-Label. Departures: docs/methods/unicon.md.
+
+1. Two networks warm up. Then, every epoch and for each network in turn:
+2. every given label is scored by its Jensen-Shannon divergence from the mean prediction of both;
+3. the share R of labels that diverge less than the mean is kept, as many of every class;
+4. MixMatch trains on both parts: weak views make the targets, strong views are mixed;
+5. and a contrastive loss joins two strong views of the unlabelled examples.
 
 Shapes: B batch, C classes, N training examples; X labelled part, U unlabelled part of a split.
 """
@@ -14,7 +17,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import repeat
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -25,51 +28,23 @@ from labelproof.errors import BadInput
 from labelproof.nets.heads import linear
 from labelproof.training.batches import Batch, View
 from labelproof.training.learner import SGD, Learner
-from labelproof.training.protocol import Logs, Phase
+from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
 from labelproof.training.settings import (
     Count,
     Epochs,
+    LambdaU,
     Natural,
     NonNegative,
+    PerStep,
     Positive,
     Range,
     Share,
+    WarmUp,
     check,
     settled,
 )
 
-ASYMMETRIC = {"confidence_penalty": 1.0}
-CIFAR_100 = {"warmup": 30}
-PUBLISHED: dict[str, dict[str, Any]] = {
-    **{f"cifar10-symmetric-{rate}": {} for rate in (0.2, 0.5, 0.8, 0.9)},
-    **{f"cifar10-asymmetric-{rate}": ASYMMETRIC for rate in (0.1, 0.3, 0.4)},
-    **{f"cifar100-symmetric-{rate}": CIFAR_100 for rate in (0.2, 0.5, 0.8, 0.9)},
-    **{f"cifar100-asymmetric-{rate}": CIFAR_100 | ASYMMETRIC for rate in (0.1, 0.3, 0.4)},
-    "webvision": {
-        "epochs": 120,
-        "warmup": 2,
-        "batch": 24,
-        "lr": 0.01,
-        "weight_decay": 1e-4,
-        "schedule": "step",
-        "rewarm": 25,
-        "alpha": 0.5,
-        "lambda_u": 0.0,
-        "rows": "labelled",
-        "net": "inception_resnet_v2",
-    },
-}
-VECTORS: dict[str, Any] = {
-    "epochs": 12,
-    "warmup": 5,
-    "batch": 128,
-    "lr": 0.1,
-    "lowest_at": 1.0,
-    "alpha": 4.0,
-    "lambda_u": 0.0,
-}
-IMAGES: dict[str, Any] = {"epochs": 60, "warmup": 5, "lowest_at": 1.0}
 VIEWS: tuple[View, ...] = ("weak", "weak", "strong", "strong")
 WIDTH = 128  # of the features that the contrastive loss compares
 MOST = 4  # times B that an unlabelled batch may have, however small R is
@@ -112,14 +87,19 @@ class Mixed:
 class UniCon:
     """Hyper-parameters; defaults are those of CIFAR-10 with symmetric noise."""
 
-    title: ClassVar[str] = "UniCon: uniform selection and contrastive learning"
-    paper: ClassVar[str] = "Karim, Rizve, Rahnavard, Mian and Shah, CVPR 2022"
-    year: ClassVar[int] = 2022
-    cost: ClassVar[str] = "20 N + 16 X, X of the N labels kept"
+    about: ClassVar[About] = About(
+        title="UniCon: uniform selection and contrastive learning",
+        paper="Karim, Rizve, Rahnavard, Mian and Shah, CVPR 2022",
+        year=2022,
+        link="https://arxiv.org/abs/2203.14542",
+        code="https://github.com/nazmul-karim170/UNICON-Noisy-Label",
+        cost="20 N + 16 X, X of the N labels kept",
+        evidence=lambda method, state, x: method.objective.log_evidence(method.logits(state, x)),
+    )
 
     epochs: Count = 350
-    warmup: Natural = 10
-    batch: Count = 64  # B; B / 2R unlabelled examples join the labelled ones in a step
+    warmup: WarmUp = 10
+    batch: PerStep = 64  # B; B / 2R unlabelled examples join the labelled ones in a step
     lr: Positive = 0.02
     momentum: Share = 0.9
     weight_decay: NonNegative = 5e-4
@@ -135,7 +115,7 @@ class UniCon:
     lower_part: Annotated[float, Range(1)] = 5.0  # τ: ... by 1/τ of the way to the least one
     temperature: Positive = 0.5  # T
     alpha: Positive = 4.0  # Beta(α, α) of the mixing weight
-    lambda_u: NonNegative | Literal["auto"] = 30.0  # λ_u, weight of L_U
+    lambda_u: LambdaU = 30.0  # λ_u, weight of L_U
     ramp: Annotated[Positive, Epochs()] = 16.0  # epochs until λ_u is reached
     lambda_c: NonNegative = 0.025  # λ_c, weight of the contrastive loss
     contrast_temperature: Positive = 0.05
@@ -151,10 +131,11 @@ class UniCon:
             raise BadInput(
                 "UniCon: rows='labelled' leaves no rows for L_U; set lambda_u=0 with it."
             )
-        if self.warmup >= self.epochs:
-            raise BadInput(
-                f"UniCon: warmup must be smaller than epochs, not {self.warmup} of {self.epochs}."
-            )
+
+    @property
+    def objective(self) -> fn.Objective:
+        """Loss and probabilities."""
+        return fn.Objective(self.loss, self.gamma_c, self.beta)
 
     def plan(self) -> tuple[Phase, ...]:
         """Warm-up, then select and train."""
@@ -176,25 +157,14 @@ class UniCon:
         """λ_u as a number."""
         return settled("UniCon", "lambda_u", self.lambda_u)
 
-    def predict(self, state: State, x: Tensor) -> Tensor:
-        """Softmax of the mean logits of the two networks, (B, C)."""
+    def logits(self, state: State, x: Tensor) -> Tensor:
+        """Mean logits of the two networks, (B, C)."""
         first, second = state.learners
-        return self.probability((first.net(x) + second.net(x)) / 2)
+        return (first.net(x) + second.net(x)) / 2
 
-    # ---- losses with this method's constants ----
-
-    def gamma(self, logits: Tensor) -> float:
-        """γ from γ C; 0 is plain softmax."""
-        return self.gamma_c / logits.shape[1] if self.loss == "edl" else 0.0
-
-    def probability(self, logits: Tensor) -> Tensor:
-        """Softmax, calibrated when trained with L_edl, (B, C)."""
-        return fn.calibrated_softmax(logits, self.gamma(logits))
-
-    def target_loss(self, logits: Tensor, targets: Tensor) -> Tensor:
-        """Cross-entropy or L_edl of soft targets: the expectation over labels drawn, (B,)."""
-        beta = self.beta if self.loss == "edl" else 0.0
-        return fn.soft_edl_loss(logits, targets, self.gamma(logits), beta)
+    def predict(self, state: State, x: Tensor) -> Tensor:
+        """Probabilities of the mean logits, (B, C)."""
+        return self.objective.probability(self.logits(state, x))
 
     # ---- warm-up ----
 
@@ -211,9 +181,9 @@ class UniCon:
         for batch in run.batches(2 * self.batch):
             logits = learner.net(batch.views[0])
             given = one_hot(batch.y, run.task.num_classes).float()
-            losses = [self.target_loss(logits, given).mean()]
+            losses = [self.objective.of_targets(logits, given).mean()]
             if self.confidence_penalty:
-                sure = fn.neg_entropy(self.probability(logits)).mean()
+                sure = fn.neg_entropy(self.objective.probability(logits)).mean()
                 losses.append(self.confidence_penalty * sure)
             run.step(learner, *losses)
 
@@ -246,7 +216,9 @@ class UniCon:
 
     def split(self, state: State, run: Run) -> Split:
         """The share R of labels that diverge less than the threshold, as many of every class."""
-        first, second = (self.probability(run.predict(each.net)) for each in state.learners)
+        first, second = (
+            self.objective.probability(run.predict(each.net)) for each in state.learners
+        )
         probs = (first + second) / 2
         divergence = fn.label_divergence(probs, run.y)
         if self.units == "bits":
@@ -259,7 +231,7 @@ class UniCon:
             kept=run.trusted(kept.float()) > 0,
             weight=run.trusted(weight),
             share=share,
-            given=probs.gather(1, run.y[:, None]).squeeze(1),
+            given=fn.of_label(probs, run.y),
         )
 
     def threshold(self, divergence: Tensor) -> Tensor:
@@ -311,14 +283,16 @@ class UniCon:
 
     def refine(self, learner: Learner, x: Batch, given: Tensor, w: Tensor) -> Tensor:
         """w y + (1 - w) p with the mean p of both weak views, sharpened."""
-        first, second = self.probability(learner.net(torch.cat(x.views[:2]))).chunk(2)
+        first, second = self.objective.probability(learner.net(torch.cat(x.views[:2]))).chunk(2)
         w = w[:, None].float()
         return fn.sharpen(w * given + (1 - w) * (first + second) / 2, self.temperature)
 
     def co_guess(self, learner: Learner, peer: Learner, u: Batch) -> Tensor:
         """Mean of both networks over both weak views, sharpened."""
         views = torch.cat(u.views[:2])
-        both = self.probability(learner.net(views)) + self.probability(peer.net(views))
+        both = self.objective.probability(learner.net(views)) + self.objective.probability(
+            peer.net(views)
+        )
         first, second = both.chunk(2)
         return fn.sharpen((first + second) / 4, self.temperature)
 
@@ -326,8 +300,8 @@ class UniCon:
         """L_X + λ_r L_reg + λ_u(t) L_U, each a scalar."""
         n = mixed.labelled
         logits = learner.net(mixed.x[:n] if self.rows == "labelled" else mixed.x)
-        probs = self.probability(logits)
-        losses = [self.target_loss(logits[:n], mixed.targets[:n]).mean()]
+        probs = self.objective.probability(logits)
+        losses = [self.objective.of_targets(logits[:n], mixed.targets[:n]).mean()]
         if self.prior_weight:
             losses.append(self.prior_weight * fn.prior_penalty(probs))
         if self.weight_u and len(logits) > n:

@@ -1,16 +1,12 @@
 """Settings nobody should have to guess: defaults for a user's own data, and the published ones.
 
-Each method's file has three tables: `VECTORS` and `IMAGES`, where `labelproof fit` starts from on a
-user's own data, and `PUBLISHED`, the settings of its paper by name of the experiment, where `net`
-names the network of the experiment if "auto" would choose another on its data, and `ours` marks
-settings that its authors gave no values for. docs/results.md tells how those for vectors were
+They stand in `recipes/METHOD.toml` (see `load`). docs/results.md tells how those for vectors were
 chosen.
 """
 
 from __future__ import annotations
 
 import difflib
-import importlib
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -20,15 +16,13 @@ from labelproof.data.readers.published.humans import SETS
 from labelproof.errors import BadInput
 from labelproof.methods import METHODS
 from labelproof.noise.spec import KINDS
+from labelproof.recipes.load import STAR, Recipe, recipes_of
 from labelproof.recipes.sizing import shortened, suited
 from labelproof.training.protocol import Method
 from labelproof.training.settings import nearest, read_changes, settings_of
 
-Table = Mapping[str, Any]
-ABOUT = ("net", "ours")  # keys of PUBLISHED that are no settings of the method
 DATA = ("digits", "mnist", "cifar10", "cifar100")  # in names such as cifar10-symmetric-0.5
 DEFAULT = "default"  # in names of settings that released code has for noise of any kind
-STAR = "-star"  # ends names of a method's longer form
 # shares of wrong labels; cifar100n has one set
 HUMAN_RATES = {"aggre": 0.0903, "rand1": 0.1723, "rand2": 0.1812, "rand3": 0.1764}
 HUMAN_RATES |= {"worst": 0.4021, "noisy100": 0.4020, "": 0.4020}
@@ -44,23 +38,23 @@ def method_type(name: str) -> type[Method]:
 
 def own_data(name: str, kind: Kind) -> Method:
     """The method called `name` with the defaults for a user's own images or vectors."""
-    return method_type(name)(**_tables(name)[kind])
+    known = recipes_of(name)
+    return method_type(name)(**(known.vectors if kind == "vectors" else known.images))
 
 
 def published(name: str, experiment: str) -> Method:
     """The method called `name` as published for `experiment`, such as cifar10-symmetric-0.5."""
-    settings = _recipe(name, experiment).items()
-    return method_type(name)(**{key: value for key, value in settings if key not in ABOUT})
+    return method_type(name)(**_recipe(name, experiment).settings)
 
 
 def published_names(name: str) -> list[str]:
     """The experiments whose published settings are known for the method called `name`."""
-    return list(_tables(name)["published"])
+    return list(recipes_of(name).published)
 
 
 def is_ours(name: str, experiment: str) -> bool:
     """Whether a recipe is our reading of a method for data that its authors did not try."""
-    return bool(_recipe(name, experiment).get("ours", False))
+    return _recipe(name, experiment).ours
 
 
 def nearest_recipe(method: str, wanted: str) -> str:
@@ -107,8 +101,7 @@ def chosen_net(net: str, name: str, kind: Kind, recipe: str | None = None) -> st
     """The network asked for; where that is "auto", the one published with the recipe."""
     if net != "auto" or recipe is None or kind == "vectors":
         return net
-    published_net: str = _recipe(name, recipe).get("net", net)
-    return published_net
+    return _recipe(name, recipe).net
 
 
 def with_changes(method: M, changes: Mapping[str, Any]) -> M:
@@ -120,13 +113,14 @@ def with_changes(method: M, changes: Mapping[str, Any]) -> M:
 
 def known_defaults(name: str, recipe: str | None) -> str:
     """All settings that a run of the method can start from, as text, to tell when they change."""
-    tables = _tables(name)
-    start = [_recipe(name, recipe)] if recipe else [tables["vectors"], tables["images"]]
+    known = recipes_of(name)
+    start = [_recipe(name, recipe)] if recipe else [known.vectors, known.images]
     return f"{method_type(name)()!r} {start!r}"
 
 
-def _recipe(name: str, experiment: str) -> Table:
-    known: Mapping[str, Table] = _tables(name)["published"]
+def _recipe(name: str, experiment: str) -> Recipe:
+    method_type(name)
+    known = recipes_of(name).published
     if experiment not in known:
         raise BadInput(f"{name} has no recipe {experiment!r}{_instead(name, experiment)}.")
     return known[experiment]
@@ -135,6 +129,8 @@ def _recipe(name: str, experiment: str) -> Table:
 def _instead(name: str, experiment: str) -> str:
     """What to say after the name of a recipe that is not there."""
     known = published_names(name)
+    if not known:
+        return ": none are published for it; leave the recipe out"
     if not _is_experiment(experiment):
         return f"; {_spelling(experiment, known)}known: {', '.join(known)}"
     similar = nearest_recipe(name, experiment)
@@ -175,8 +171,3 @@ def _parts(name: str) -> tuple[str, str, float]:
         return data, kind, float(rate)
     except ValueError:
         return data, rest, HUMAN_RATES.get(rest, 0.0)
-
-
-def _tables(name: str) -> dict[str, Table]:
-    module = importlib.import_module(method_type(name).__module__)
-    return {"vectors": module.VECTORS, "images": module.IMAGES, "published": module.PUBLISHED}

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar
 
 from labelproof.data.examples import Kind
-from labelproof.training.settings import Epochs, Range, settings_of
+from labelproof.training.settings import BatchSize, Epochs, Range, marked, settings_of
 
 M = TypeVar("M")
 
@@ -28,29 +28,55 @@ LONGEST = 60  # times as many epochs as the defaults say, at the most
 
 def suited(method: M, size: int, kind: Kind) -> M:
     """The record with a smaller batch and more epochs where `size` examples call for them."""
-    record: Any = method
-    if not hasattr(record, "batch"):
+    name = main_batch(method)
+    if name is None:
         return method
-    batch = min(record.batch, max(SMALLEST, size // BATCHES))
+    record: Any = method
+    values = settings_of(record)
+    batch = min(values[name], max(SMALLEST, size // BATCHES))
     per_epoch = max(1, size // batch)
     factor = min(max(1, math.ceil(STEPS / (per_epoch * record.epochs))), LONGEST)
-    epochs = factor * record.epochs
-    changes = {"batch": batch, "epochs": epochs}
-    if getattr(record, "warmup", 0):
-        needed = min(math.ceil(WARM_STEPS / per_epoch), epochs // 3) if kind == "images" else 0
-        changes["warmup"] = max(factor * record.warmup, needed)
-    if hasattr(record, "mentor_epochs"):
-        changes["mentor_epochs"] = factor * record.mentor_epochs
-    if hasattr(record, "labelled"):
-        changes |= _suited_parts(record.labelled, record.others, size)
+    changes = {name: batch, "epochs": factor * record.epochs, **_suited_parts(record, size)}
+    for stage, mark in marked(record, Epochs).items():
+        if mark.role != "ramp" and values[stage]:
+            changes[stage] = factor * values[stage]
+        if mark.role == "warm-up" and values[stage] and kind == "images":
+            needed = min(math.ceil(WARM_STEPS / per_epoch), changes["epochs"] // 3)
+            changes[stage] = max(changes[stage], needed)
     suited_record: M = replace(record, **changes)
     return suited_record
 
 
-def _suited_parts(labelled: int, others: int, size: int) -> dict[str, int]:
-    """Batches of the kept examples and of the rest, which shrink in proportion."""
-    fewer = min(labelled, max(SMALLEST, size // (KEPT * BATCHES)))
-    return {"labelled": fewer, "others": max(1, others * fewer // labelled)}
+def main_batch(method: Any) -> str | None:
+    """The setting that says how many of all examples a step takes; None where there is none."""
+    return next((n for n, mark in marked(method, BatchSize).items() if mark.of == "all"), None)
+
+
+def with_batch(method: M, largest: int) -> M:
+    """The record with at most so many examples a step."""
+    record: Any = method
+    name = main_batch(record)
+    if name is None:
+        return method
+    changed: M = replace(record, **{name: min(settings_of(record)[name], largest)})
+    return changed
+
+
+def warm_up(method: Any) -> int:
+    """Epochs of the method's warm-up."""
+    values = settings_of(method)
+    return sum(values[n] for n, mark in marked(method, Epochs).items() if mark.role == "warm-up")
+
+
+def _suited_parts(record: Any, size: int) -> dict[str, int]:
+    """Batches of the kept examples, and those beside them, which shrink in proportion."""
+    values, sizes = settings_of(record), marked(record, BatchSize)
+    most = max(SMALLEST, size // (KEPT * BATCHES))
+    parts = {n: min(values[n], most) for n, m in sizes.items() if m.of == "kept" and not m.beside}
+    for name, mark in sizes.items():
+        if mark.beside:
+            parts[name] = max(1, values[name] * parts[mark.beside] // values[mark.beside])
+    return parts
 
 
 def shortened(method: M, epochs: int) -> M:
@@ -62,13 +88,12 @@ def shortened(method: M, epochs: int) -> M:
     record: Any = method
     changes: dict[str, Any] = {"epochs": epochs}
     if 0 < epochs < record.epochs:
-        hints = get_type_hints(type(record), include_extras=True)
-        for name, value in settings_of(record).items():
-            if name == "warmup":
-                changes[name] = min(value, epochs // 2)
-            elif Epochs() in getattr(hints[name], "__metadata__", ()):
-                low = next(m.low for m in hints[name].__metadata__ if isinstance(m, Range))
-                changes[name] = max(low, _shrunk(value, epochs, record.epochs))
+        values, low = settings_of(record), marked(record, Range)
+        for name, mark in marked(record, Epochs).items():
+            if mark.role == "warm-up":
+                changes[name] = min(values[name], epochs // 2)
+            else:
+                changes[name] = max(low[name].low, _shrunk(values[name], epochs, record.epochs))
     shorter: M = replace(record, **changes)
     return shorter
 

@@ -12,7 +12,7 @@ import json
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -74,7 +74,7 @@ def describe(run: Assembled, command: Sequence[str]) -> dict[str, Any]:
             "python": platform.python_version(),
             **{package: version(package) for package in ("torch", "numpy", "scikit-learn")},
         },
-        "started": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
     }
 
 

@@ -16,7 +16,7 @@ from labelproof.data.examples import Inputs, Kind, Resident
 from labelproof.data.task import Task
 from labelproof.errors import BadInput
 from labelproof.judging.link import Link
-from labelproof.judging.scores import entropy, is_dirichlet, log_evidence, scores, vacuity
+from labelproof.judging.scores import entropy, log_evidence, scores, vacuity
 from labelproof.training import checkpoint
 from labelproof.training.loop import Result
 from labelproof.training.protocol import Method
@@ -94,11 +94,9 @@ class Model:
         x = x.to(self.dtype)
         said = scores(self.method, self.state, x, self.link.of)
         probs = self.link(said)
-        if is_dirichlet(self.method):
-            own = self.link.of == "logits"
-            unsure = vacuity(said if own else log_evidence(self.method, self.state, x))
-        else:
-            unsure = entropy(probs)
+        own = self.link.of == "logits"
+        evidence = said if own else log_evidence(self.method, self.state, x)
+        unsure = entropy(probs) if evidence is None else vacuity(evidence)
         return torch.cat([probs, unsure[:, None].to(probs)], 1)
 
 

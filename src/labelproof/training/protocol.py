@@ -1,4 +1,4 @@
-"""What a method is: a frozen record of hyper-parameters with a plan."""
+"""What a method is: a frozen record of hyper-parameters with a plan, and what it declares."""
 
 from __future__ import annotations
 
@@ -34,13 +34,33 @@ class State(Protocol):
     clean: Tensor  # (N,) probability that each given label is right, by the method's own lights
 
 
+Evidence = Callable[[Any, Any, Tensor], Tensor | None]  # (method, state, x) -> (B, C)
+
+
+@dataclass(frozen=True, kw_only=True)
+class About:
+    """What a method says of itself, to people and to the rest of labelproof. Only a title must be.
+
+    What its settings mean to others (batch sizes, epochs, what can be left open) stands in their
+    types, see `settings`. Published settings and defaults by kind of data stand in
+    `recipes/NAME.toml`; without that file they are the record's own.
+    """
+
+    title: str
+    paper: str = "unpublished"
+    year: int | None = None
+    link: str = ""  # to the paper
+    code: str = ""  # the authors' repository
+    cost: str = "not stated"  # of an epoch: a forward pass of one example is 1, its backward pass 2
+    # ln(α - 1) of the Dirichlet that the networks predict; None where they are trained otherwise.
+    # Without it uncertainty is the entropy of the probabilities.
+    evidence: Evidence | None = None
+
+
 class Method(Protocol):
     """A way to learn from noisy labels. Nothing to inherit; a frozen dataclass with these."""
 
-    title: ClassVar[str]
-    paper: ClassVar[str]
-    year: ClassVar[int]
-    cost: ClassVar[str]  # of an epoch: a forward pass of one example is 1, its backward pass 2
+    about: ClassVar[About]
 
     @property
     def epochs(self) -> int:

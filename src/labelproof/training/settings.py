@@ -1,7 +1,9 @@
-"""Hyper-parameters: ranges written as types, one check, and `--set name=value`.
+"""Hyper-parameters: ranges and meanings written as types, one check, and `--set name=value`.
 
-A method is a frozen dataclass whose field types say what is allowed (`Share`, `Positive`, ...).
-`check` enforces them when a record is made; `read_changes` turns the user's text into values.
+A method is a frozen dataclass whose field types say what is allowed (`Share`, `Positive`, ...) and
+what others need to know of a setting (`BatchSize`, `Epochs`, `NoiseRate`, `Open`). `check` enforces
+the ranges when a record is made, `marked` finds the marks, and `read_changes` turns the user's text
+into values.
 """
 
 from __future__ import annotations
@@ -11,9 +13,11 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from types import UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from labelproof.errors import BadInput
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,36 @@ class Range:
 
 @dataclass(frozen=True)
 class Epochs:
-    """Marks a setting that is counted in epochs, so that it shrinks with them (`sizing`)."""
+    """Marks a setting that is counted in epochs, so that it follows the length of the run.
+
+    A "ramp" shrinks in a shorter run. A "stage" also grows where few examples need more epochs. A
+    "warm-up" does both, but it needs optimiser steps, whatever the epochs.
+    """
+
+    role: Literal["ramp", "stage", "warm-up"] = "ramp"
+
+
+@dataclass(frozen=True)
+class BatchSize:
+    """Marks a setting that counts examples of a step; few examples in all get smaller batches."""
+
+    of: Literal["all", "kept"] = "all"  # drawn from all examples, or from those with kept labels
+    beside: str = ""  # the batch size that this one shrinks with, in proportion
+
+
+@dataclass(frozen=True)
+class NoiseRate:
+    """Marks the share of wrong labels, where a method must be told it."""
+
+
+@dataclass(frozen=True)
+class Open:
+    """Marks a number that may be left open: short trials choose it (`judging/tune.py`)."""
+
+    candidates: tuple[float, ...]  # from small to large
+    vectors: float  # the usual number for vectors,
+    images: float  # and for images
+    idle: tuple[str, str] | None = None  # (setting, value) with which the number has no effect
 
 
 Count = Annotated[int, Range(1)]
@@ -44,6 +77,17 @@ Natural = Annotated[int, Range(0)]
 NonNegative = Annotated[float, Range(0)]
 Positive = Annotated[float, Range(0, open_low=True)]
 Share = Annotated[float, Range(0, 1)]
+PerStep = Annotated[int, Range(1), BatchSize()]
+WarmUp = Annotated[int, Range(0), Epochs("warm-up")]
+AUTO = "auto"
+# λ_u of the methods that train on unlabelled rows too; the numbers tried are those of DPC's paper
+LambdaU = (
+    NonNegative
+    | Annotated[
+        Literal["auto"],
+        Open((0.0, 25.0, 50.0, 150.0), vectors=0.0, images=25.0, idle=("rows", "labelled")),
+    ]
+)
 
 
 def nearest(word: str, known: list[str]) -> str:
@@ -55,14 +99,35 @@ def nearest(word: str, known: list[str]) -> str:
 
 def settings_of(record: Any) -> dict[str, Any]:
     """Every hyper-parameter of a record with its value, in order."""
-    return {f.name: getattr(record, f.name) for f in fields(record)}
+    return {f.name: vars(record)[f.name] for f in fields(record)}
+
+
+def marked(record: Any, kind: type[T]) -> dict[str, T]:
+    """The settings of a record, or of its type, that carry a mark of this kind."""
+    hints = get_type_hints(
+        record if isinstance(record, type) else type(record), include_extras=True
+    )
+    return {
+        name: mark
+        for name, hint in hints.items()
+        for option in _options(hint)
+        for mark in _marks(option)
+        if isinstance(mark, kind)
+    }
 
 
 def check(record: Any) -> None:
-    """Refuse a value outside the range its type states."""
+    """Refuse a value outside the range its type states, and a warm-up without an end."""
     hints = get_type_hints(type(record), include_extras=True)
     for name, value in settings_of(record).items():
         _check_value(type(record).__name__, name, value, hints[name])
+    for name, mark in marked(record, Epochs).items():
+        early = settings_of(record)[name]
+        if mark.role == "warm-up" and early >= record.epochs:
+            raise BadInput(
+                f"{type(record).__name__}: {name} must be smaller than epochs, not {early} of "
+                f"{record.epochs}."
+            )
 
 
 def read_changes(record: Any, changes: Mapping[str, str]) -> dict[str, Any]:
@@ -95,6 +160,10 @@ def _plain(hint: Any) -> Any:
     return get_args(hint)[0] if get_origin(hint) is Annotated else hint
 
 
+def _marks(hint: Any) -> tuple[Any, ...]:
+    return get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+
+
 def _options(hint: Any) -> tuple[Any, ...]:
     """The alternatives of a union, or the type alone."""
     return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
@@ -102,7 +171,7 @@ def _options(hint: Any) -> tuple[Any, ...]:
 
 def _check_value(kind: str, name: str, value: Any, hint: Any) -> None:
     for option in _options(hint):
-        limits = [m for m in getattr(option, "__metadata__", ()) if isinstance(m, Range)]
+        limits = [m for m in _marks(option) if isinstance(m, Range)]
         plain = _plain(option)
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if get_origin(plain) is Literal:
@@ -123,7 +192,7 @@ def _describe(option: Any) -> str:
     if get_origin(plain) is Literal:
         return "one of " + ", ".join(map(repr, get_args(plain)))
     words = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
-    limits = "".join(f" {m}" for m in getattr(option, "__metadata__", ()) if isinstance(m, Range))
+    limits = "".join(f" {m}" for m in _marks(option) if isinstance(m, Range))
     return words.get(plain, getattr(plain, "__name__", str(plain))) + limits
 
 

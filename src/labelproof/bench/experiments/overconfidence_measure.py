@@ -75,7 +75,7 @@ def variants(run: Outputs) -> dict[str, Variant]:
     found[MEAN_PROBABILITY] = Variant(before=(_mean(one.before),), after=(_mean(one.after),))
     found[MEAN_LOGITS] = Variant(before=(own(mean),), after=(linked(mean),))
     found[SUMMED_LOGITS] = Variant(before=(own(total),), after=(linked(mean),))
-    if run.method.gamma(mean) > 0:
+    if run.method.objective.gamma(mean) > 0:
         found[NO_GAMMA] = Variant(before=(mean.softmax(1),), after=())
     return found
 

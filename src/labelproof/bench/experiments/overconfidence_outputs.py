@@ -56,7 +56,7 @@ class Outputs:
 
     def probability(self, logits: Tensor) -> Tensor:
         """The method's own probabilities: softmax, or DPC's calibrated softmax."""
-        return self.method.probability(logits)
+        return self.method.objective.probability(logits)
 
     def linked(self, logits: Tensor) -> Tensor:
         """Probabilities by the run's calibration."""
@@ -66,9 +66,7 @@ class Outputs:
 
     def loss(self, logits: Tensor) -> Tensor:
         """The loss of every given label by which the method is trained, (N,)."""
-        if isinstance(self.method, DPC):
-            return self.method.supervised(logits, self.given)
-        return self.method.given_loss(logits, self.given)
+        return self.method.objective.of_labels(logits, self.given)
 
 
 def read_outputs(folder: Path) -> Outputs:

@@ -1,10 +1,14 @@
-"""Backward correction of the loss (Patrini, Rozza, Menon, Nock and Qu, CVPR 2017).
+"""Forward and backward correction of the loss (Patrini, Rozza, Menon, Nock and Qu, CVPR 2017).
 
-If class i is labelled j with probability T_ij, the losses of all labels, multiplied by the inverse
-of T, are on average the losses of the true label. T is declared, or estimated: a first network is
-trained on the given labels, and its predictions for the surest example of every class are the rows
-of T. A second network, from new weights, is then trained with the corrected loss, which can be
-negative. Page: docs/methods/backward.md.
+Paper: https://arxiv.org/abs/1609.03683. Code of its authors:
+https://github.com/giorgiop/loss-correction. Departures: docs/methods/forward.md, backward.md.
+
+1. Class i is labelled j with probability T_ij. T is declared, or estimated as follows.
+2. A first network is trained on the given labels; its predictions for the surest example of every
+   class are the rows of T. A second network, from new weights, is trained with a corrected loss.
+3. Forward: a network p of the true class gives the given label (p T)_y; the loss is -ln (p T)_y.
+4. Backward: the losses of all labels, multiplied by the inverse of T, are on average the loss of
+   the true label. They can be negative.
 
 Shapes: B batch, C classes, N training examples.
 """
@@ -14,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal
 
 import torch
@@ -24,28 +28,11 @@ from labelproof import functional as fn
 from labelproof.errors import BadInput
 from labelproof.nets.heads import MultiHead, linear
 from labelproof.training.learner import SGD, Learner
-from labelproof.training.protocol import Logs, Phase
+from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
-from labelproof.training.settings import Count, NonNegative, Positive, Range, Share, check
+from labelproof.training.settings import Count, NonNegative, PerStep, Positive, Range, Share, check
 
 CLIP = 1e-7  # of probabilities, as released; it keeps the negative part of the loss bounded
-NOISES = "symmetric-0.2 symmetric-0.5 symmetric-0.8 asymmetric-0.1 asymmetric-0.3 asymmetric-0.4"
-AS_IT_IS = 1e12  # max_condition that leaves an estimate alone, as published, if it has an inverse
-CIFAR_10: dict[str, object] = {"max_condition": AS_IT_IS}
-CIFAR_100: dict[str, object] = {
-    **CIFAR_10,
-    "epochs": 300,
-    "weight_decay": 1e-3,
-    "decay_at": (80 / 150, 120 / 150),
-    "quantile": 1.0,
-}
-PUBLISHED: dict[str, dict[str, object]] = {
-    **{f"cifar10-{noise}": CIFAR_10 for noise in NOISES.split()},
-    **{f"cifar100-{noise}": CIFAR_100 for noise in NOISES.split()},
-}
-OWN: dict[str, object] = {"lr": 0.01, "weight_decay": 5e-4, "decay_at": (0.5,)}
-VECTORS: dict[str, object] = {**OWN, "epochs": 20, "estimate_for": 0.4, "quantile": 1.0}
-IMAGES: dict[str, object] = {**OWN, "epochs": 60, "estimate_for": 0.4}
 
 
 @dataclass
@@ -63,17 +50,22 @@ class State:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Backward:
+class Forward:
     """Hyper-parameters; defaults are those of the released code for CIFAR-10."""
 
-    title: ClassVar[str] = "Backward correction"
-    paper: ClassVar[str] = "Patrini, Rozza, Menon, Nock and Qu, CVPR 2017"
-    year: ClassVar[int] = 2017
-    cost: ClassVar[str] = "3.7 N while T is estimated, then 3 N"
+    about: ClassVar[About] = About(
+        title="Forward correction",
+        paper="Patrini, Rozza, Menon, Nock and Qu, CVPR 2017",
+        year=2017,
+        link="https://arxiv.org/abs/1609.03683",
+        code="https://github.com/giorgiop/loss-correction",
+        cost="3.7 N while T is estimated, then 3 N",
+    )
 
     epochs: Count = 240
+    correction: Literal["forward", "backward"] = "forward"
     estimate_for: Share = 0.5  # share of the epochs spent on the network that estimates T
-    batch: Count = 128
+    batch: PerStep = 128
     lr: Positive = 0.1
     momentum: Share = 0.9
     weight_decay: NonNegative = 1e-4
@@ -81,15 +73,15 @@ class Backward:
     hold_out: Annotated[float, Range(0, 0.5)] = 0.1  # share that picks the epoch to estimate with
     quantile: Share = 0.97  # anchors are the surest examples below it; 1: the surest of all
     transition: tuple[float, ...] = ()  # T declared, row after row; empty: estimated
-    max_condition: Positive = 100.0  # an estimate of T is drawn to the identity until below it
+    max_condition: Positive = 100.0  # "backward": T is drawn to the identity until below it
     clean_by: Literal["network", "bayes"] = "network"  # clean probability p_y | p_y T_yy / (p T)_y
 
     def __post_init__(self) -> None:
         check(self)
         if self.epochs < 2 and not self.transition:
             raise BadInput(
-                "Backward: epochs must be at least 2, one to estimate the transition matrix and "
-                "one to train with it; set epochs=2 or declare transition."
+                f"{type(self).__name__}: epochs must be at least 2, one to estimate the transition "
+                "matrix and one to train with it; set epochs=2 or declare transition."
             )
 
     def plan(self) -> tuple[Phase, ...]:
@@ -99,6 +91,11 @@ class Backward:
             Phase("estimate", first, self.fit_given),
             Phase("train", self.epochs - first, self.train, enter=self.estimate, leave=self.score),
         )
+
+    @property
+    def inverts(self) -> bool:
+        """Whether the inverse of T corrects the loss."""
+        return self.correction == "backward"
 
     @property
     def estimation(self) -> int:
@@ -112,7 +109,8 @@ class Backward:
         sgd = SGD(lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
         first, second = run.learner(sgd, label=linear), run.learner(sgd, label=linear)
         n, c = run.task.size, run.task.num_classes
-        given = invertible(self.transition, c) if self.transition else torch.eye(c)
+        read = invertible if self.inverts else fn.declared_transition
+        given = read(self.transition, c) if self.transition else torch.eye(c)
         held = torch.randperm(n, generator=run.rng)[: int(self.hold_out * n)]
         return State(
             first=first,
@@ -145,9 +143,10 @@ class Backward:
         """T from the anchors of the best epoch, unless it is declared."""
         if state.known:
             return
-        probs = run.predict(state.best).softmax(1)
-        estimate = fn.anchor_transition(probs, self.quantile)
-        state.transition = fn.conditioned(estimate, self.max_condition)
+        estimate = fn.anchor_transition(run.predict(state.best).softmax(1), self.quantile)
+        if self.inverts:
+            estimate = fn.conditioned(estimate, self.max_condition)
+        state.transition = estimate
         state.known = True
 
     # ---- second network ----
@@ -158,9 +157,13 @@ class Backward:
         learner.net.train()
         rate = self.learning_rate(run.epoch - self.estimation, self.epochs - self.estimation)
         learner.set_lr(rate)
-        inverse = torch.linalg.inv(state.transition.double()).float()
+        inverse = torch.linalg.inv(state.transition.double()).float() if self.inverts else None
         for batch in run.batches(self.batch):
-            losses = backward_loss(learner.net(batch.views[0]), batch.y, inverse)
+            logits = learner.net(batch.views[0])
+            if inverse is None:
+                losses = forward_loss(logits, batch.y, state.transition)
+            else:
+                losses = backward_loss(logits, batch.y, inverse)
             run.step(learner, losses.mean())
         return {"stays": state.transition.diagonal().mean().item()}
 
@@ -175,12 +178,26 @@ class Backward:
         if self.clean_by == "bayes":
             state.clean = fn.true_given(logits, run.y, state.transition)
         else:
-            state.clean = logits.softmax(1).gather(1, run.y[:, None]).squeeze(1)
+            state.clean = fn.of_label(logits.softmax(1), run.y)
 
     def predict(self, state: State, x: Tensor) -> Tensor:
         """Softmax p of the true class, (B, C); by the first network while T is estimated."""
         net = state.learner.net if state.known else state.first.net
         return net(x).softmax(1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Backward(Forward):
+    """The same with the other correction."""
+
+    about: ClassVar[About] = replace(Forward.about, title="Backward correction")
+
+    correction: Literal["forward", "backward"] = "backward"
+
+
+def forward_loss(logits: Tensor, labels: Tensor, transition: Tensor) -> Tensor:
+    """-ln (p T)_y, (B,)."""
+    return -fn.log_given(logits, labels, transition)
 
 
 def backward_loss(logits: Tensor, labels: Tensor, inverse: Tensor) -> Tensor:
