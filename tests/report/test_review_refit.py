@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +14,11 @@ from fitting import fit
 from labelproof.data.readers import load
 from labelproof.errors import BadInput
 from labelproof.recipes.recipe import chosen_method
-from labelproof.runs.held import hold, refit_arguments
+from labelproof.review.refit_job import Again
+from labelproof.runs.held import hold
 from labelproof.runs.prepare import prepare
 from labelproof.runs.reviewed import open_review
+from labelproof.runs.spec import load_spec
 
 NOISE = "symmetric:0.5"
 
@@ -121,26 +124,13 @@ def test_labels_corrected_in_the_data_itself_may_agree_with_the_review(
     assert prepared.task.y.tolist() == y.tolist()
 
 
-@pytest.mark.parametrize(
-    ("command", "expected"),
-    [
-        (["x/labelproof", "fit", "d.csv", "--out", "r", "--resume", "--seed", "3"],
-         ["d.csv", "--seed", "3"]),
-        (["labelproof", "fit", "d.csv", "--out=r", "--reviewed", "old"], ["d.csv"]),
-        (["labelproof", "demo"],
-         ["d.npz", "--method", "ce", "--net", "mlp", "--seed", "0", "--noise", "symmetric:0.5",
-          "--epochs", "1"]),
-    ],
-)  # fmt: skip
-def test_the_command_to_fit_again(
-    data: Path, run: Path, tmp_path: Path, command: list[str], expected: list[str]
-) -> None:
-    record = json.loads((run / "run.json").read_text())
-    record["command"], record["reading"]["data"] = command, "d.npz"
-    record["net"] = "mlp"
-    (run / "run.json").write_text(json.dumps(record))
-    words = refit_arguments(open_review(run), tmp_path / "new")
-    assert words == ["fit", *expected, "--reviewed", str(run), "--out", str(tmp_path / "new")]
+def test_the_command_to_fit_again_repeats_the_run(data: Path, run: Path) -> None:
+    decide(run, {5: "0"})
+    command = shlex.split(Again(open_review(run)).command())
+    assert command[:6] == ["labelproof", "fit", "--from", str(run), "--reviewed", str(run)]
+    again = load_spec(run)
+    assert (again.data, again.noise) == (str(data), NOISE)
+    assert dict(again.settings) == {"epochs": 1}
 
 
 def test_a_missing_list_of_held_labels_is_said(data: Path, run: Path, tmp_path: Path) -> None:

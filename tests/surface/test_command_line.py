@@ -133,7 +133,8 @@ def test_without_out_runs_get_names_of_their_own(labelproof, vectors, tmp_path):
         (("fit", "digits", "--set", "criterion=loss"), "set selector='gmm'"),
         (("fit", "digits", "--set", "threshold=0.3"), "from 0.5 to 1"),
         (("fit", "digits", "--set", "epochs=²"), "expected a whole number"),
-        (("fit", "digits", "--resume", "--out", "none"), "no run to resume"),
+        (("fit",), "expected DATA"),
+        (("fit", "--from", "none"), "cannot be read"),
         (("plan", "digits", "--method", "what"), "known: "),
     ],
 )
@@ -236,7 +237,7 @@ def test_plan_and_fit_read_alike(labelproof, tmp_path):
     assert labelproof("fit", "t.csv", *options, *words)[0] == 0
     record = json.loads((tmp_path / "run" / "run.json").read_text())
     assert record["task"]["shape"] == [1]
-    assert record["reading"]["options"]["drop_columns"] == ["other"]
+    assert record["spec"]["reading"]["drop_columns"] == ["other"]
     assert record["reading"]["options"]["id_column"] == "name"
 
 
@@ -258,3 +259,20 @@ def test_every_command_has_help_with_an_example_or_a_reason(labelproof):
         code, text, _ = labelproof(command, "--help")
         assert code == 0
         assert "Usage: labelproof" in text
+
+
+def test_resume_starts_goes_on_and_says_when_all_is_done(labelproof, tmp_path):
+    words = ("fit", "t.csv", "--method", "ce", "--epochs", 1, "--calibrate", "off", "--out", "run")
+    rows = "".join(f"{i},{i % 5},{'ab'[i % 2]}\n" for i in range(50))
+    (tmp_path / "t.csv").write_text("size,colour,label\n" + rows)
+    assert labelproof(*words, "--resume")[0] == 0
+    code, out, _ = labelproof(*words, "--resume")
+    assert code == 0
+    assert "finished already" in out
+    assert labelproof("fit", "--from", "run", "--out", "again")[0] == 0
+    first, second = ((tmp_path / run / "labels.csv").read_bytes() for run in ("run", "again"))
+    assert first == second
+    assert labelproof("fit", "--from", "run", "--method", "gce", "--epochs", 1, "--out", "x")[0] == 0
+    changed = json.loads((tmp_path / "x" / "run.json").read_text())
+    assert changed["method"] == "gce"
+    assert changed["spec"]["calibrate"] == "off"
