@@ -238,7 +238,7 @@ def test_plan_and_fit_read_alike(labelproof, tmp_path):
     record = json.loads((tmp_path / "run" / "run.json").read_text())
     assert record["task"]["shape"] == [1]
     assert record["spec"]["reading"]["drop_columns"] == ["other"]
-    assert record["reading"]["options"]["id_column"] == "name"
+    assert record["spec"]["reading"]["id_column"] == "name"
 
 
 def test_corrupt_writes_a_new_file(labelproof, tmp_path):
@@ -272,7 +272,9 @@ def test_resume_starts_goes_on_and_says_when_all_is_done(labelproof, tmp_path):
     assert labelproof("fit", "--from", "run", "--out", "again")[0] == 0
     first, second = ((tmp_path / run / "labels.csv").read_bytes() for run in ("run", "again"))
     assert first == second
-    assert labelproof("fit", "--from", "run", "--method", "gce", "--epochs", 1, "--out", "x")[0] == 0
+    assert (
+        labelproof("fit", "--from", "run", "--method", "gce", "--epochs", 1, "--out", "x")[0] == 0
+    )
     changed = json.loads((tmp_path / "x" / "run.json").read_text())
     assert changed["method"] == "gce"
     assert changed["spec"]["calibrate"] == "off"

@@ -1,7 +1,7 @@
-"""A file of lines that is only ever appended to: a line is on disk, whole, before anyone hears of it.
+"""A file of lines that only grows: a line is on disk, whole, before anyone hears of it.
 
-Writes are unbuffered. One that fails (a full disk, a quota) is taken back to the last whole line, so
-nothing of it can appear later, and no line before it is touched.
+Writes are unbuffered. One that fails (a full disk, a quota) is taken back to the last whole line,
+so nothing of it can appear later, and no line before it is touched.
 """
 
 from __future__ import annotations
