@@ -3,12 +3,14 @@
 import csv
 import io
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from labelproof.data.readers import load
 from labelproof.errors import BadInput
 from labelproof.noise import corrupt_file
 from labelproof.noise.csvtext import find_labels, replaced
@@ -200,3 +202,12 @@ def test_any_text_is_read_or_refused(text):
         return
     assert all(column.labels)
     assert replaced(column, column.labels) == text
+
+
+def test_corrupt_and_fit_take_the_same_column(tmp_path: Path) -> None:
+    """A table with the columns `y` and `class`: both read `class`."""
+    path = tmp_path / "t.csv"
+    path.write_text("y,size,class\n" + "".join(f"{i % 2},{i},{'ab'[i % 2]}\n" for i in range(40)))
+    made = corrupt_file(path, "symmetric", 0.5, out=tmp_path / "new.csv")
+    assert made.classes == ("a", "b")
+    assert load(path).classes == ("a", "b")

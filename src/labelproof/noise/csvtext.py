@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from labelproof.data.readers.delimited import LABEL_NAMES, pick
 from labelproof.errors import BadInput
 
 Span = tuple[int, int]
-USUAL = ("label", "labels", "y", "class", "target", "category", "given", "noisy_label")
 DELIMITERS = ",;\t|"
 
 
@@ -87,10 +88,9 @@ def _place(text: str, rows: list[list[Span]], column: str | None, name: str) -> 
         if column not in names:
             raise BadInput(f"{name} has no column {column!r}; its columns are {', '.join(names)}.")
         return names.index(column), True
-    lowered = [title.lower() for title in names]
-    for usual in USUAL:
-        if usual in lowered:
-            return lowered.index(usual), True
+    usual = pick(names, None, LABEL_NAMES, Path(name), "--label-column")
+    if usual is not None:
+        return names.index(usual), True
     if len(names) > 1:
         raise BadInput(
             f"None of the columns of {name} is called label; its columns are {', '.join(names)}: "

@@ -14,7 +14,7 @@ from labelproof.data.readers.file_names import printable
 from labelproof.errors import BadInput
 
 DELIMITERS = (",", ";", "\t", "|")
-LABEL_NAMES = ("label", "labels", "class", "target", "category", "given", "y")
+LABEL_NAMES = ("label", "labels", "class", "target", "category", "given", "noisy_label", "y")
 FILE_NAMES = ("file", "filename", "file_name", "path", "filepath", "file_path", "image",
               "image_path", "image_name", "img", "image_id")  # fmt: skip
 LONGEST_CELL = 2**28  # letters; the csv module refuses more than 131,072 unless told otherwise
