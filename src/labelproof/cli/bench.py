@@ -28,13 +28,14 @@ PASSING = ("--only", "--jobs", "--out")  # options that change nothing in a tabl
 
 def bench(
     name: Annotated[
-        str | None, typer.Argument(metavar="EXPERIMENT", help="Left out: all of them are listed.")
+        str | None,
+        typer.Argument(metavar="EXPERIMENT", help="Leave it out to list all experiments."),
     ] = None,
     scale: Annotated[
         str,
         typer.Option(
-            help="paper: published settings, for a GPU; small: two cores and an evening; tiny: a "
-            "minute or two, needs no data."
+            help="paper: published settings, needs a GPU; small: an evening on two cores; tiny: one or "
+            "two minutes, needs no data."
         ),
     ] = "small",
     data: Annotated[
@@ -48,35 +49,36 @@ def bench(
         Path | None,
         typer.Option(help=".npz with the label sets of CIFAR-10N (aggre, rand1, ..., worst)."),
     ] = None,
-    out: Annotated[
-        Path, typer.Option(help="Run folders, results, tables and figures go below it.")
-    ] = Path("runs/bench"),
+    out: Annotated[Path, typer.Option(help="Folder for runs, results, tables and figures.")] = Path(
+        "runs/bench"
+    ),
     jobs: Annotated[
-        int, typer.Option(help="Runs at a time, one for each core unless told.", min=1)
+        int, typer.Option(help="Runs at a time; by default one for each core.", min=1)
     ] = CORES,
     seeds: Annotated[
-        int | None, typer.Option(help="Runs of every cell with seeds 0, 1, ...", min=1)
+        int | None, typer.Option(help="How many seeds (0, 1, ...) every cell is run with.", min=1)
     ] = None,
-    methods: Annotated[str | None, typer.Option(help="Only these, such as ce,dpc.")] = None,
+    methods: Annotated[str | None, typer.Option(help="Only these methods, such as ce,dpc.")] = None,
     labels: Annotated[
         str | None, typer.Option(help="Only these label sets, such as clean,worst.")
     ] = None,
     only: Annotated[
         str | None,
-        typer.Option(help="Run only cells whose row, column, seed or folder has this text."),
+        typer.Option(help="Only cells whose row, column, seed or folder contains this text."),
     ] = None,
     epochs: Annotated[
-        int | None, typer.Option(help="Instead of the scale's; 2 proves that it starts.", min=1)
+        int | None, typer.Option(help="Epochs of every run, instead of the scale's.", min=1)
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show the grid and how long it would take.")
+        bool,
+        typer.Option("--dry-run", help="Print the grid and how long it would take; run nothing."),
     ] = False,
 ) -> None:
-    """Run an experiment as a grid of cells, each a run folder; write its tables and figures.
+    """Run an experiment and write its tables and figures.
 
-    An interrupted grid goes on where it stopped when the same command is given again; finished
-    cells are never run twice, also when several experiments share them. A cell that fails does
-    not stop the others.
+    An experiment is a grid of cells, each a run folder. To continue an interrupted grid, give the
+    same command again: finished cells are not run twice, even if several experiments share them. A
+    cell that fails does not stop the others.
 
     Example: labelproof bench ablation --scale tiny
     """
@@ -142,8 +144,8 @@ def _run(
             run_cells(picked, runs, jobs, show=display.show, ended=keep)
     except KeyboardInterrupt:
         console.print(
-            "\nStopped. Finished cells stay, interrupted ones go on from their last whole epoch "
-            f"with:\n  {_command(sys.argv[1:])}",
+            "\nStopped. Finished cells are kept. To continue the others from their last whole epoch, "
+            f"run:\n  {_command(sys.argv[1:])}",
             soft_wrap=True,
             highlight=False,
         )

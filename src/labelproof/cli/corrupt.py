@@ -22,13 +22,19 @@ def corrupt(
     labels: Annotated[Path, typer.Argument(help="A CSV with a label column, or an .npy array.")],
     kind: Annotated[str, typer.Option(help=f"{KINDS_SHOWN}.")] = "symmetric",
     rate: Annotated[
-        float | None, typer.Option(help="Share of labels, 0 to 1; not for --kind matrix:FILE.")
+        float | None,
+        typer.Option(help="Share of labels to change, 0 to 1; not for --kind matrix:FILE."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Decides which labels.")] = 0,
-    label_column: Annotated[str | None, typer.Option(help="Found by name where left out.")] = None,
-    out: Annotated[Path | None, typer.Option(help="The new file.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed: which labels change, and to what.")] = 0,
+    label_column: Annotated[
+        str | None,
+        typer.Option(help="Column with the labels; found by its name if you leave this out."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="File to write; beside LABELS if you leave this out.")
+    ] = None,
 ) -> None:
-    """Write a copy of LABELS with label noise; the original is never touched.
+    """Write a copy of LABELS with label noise. The original stays as it is.
 
     Example: labelproof corrupt labels.csv --kind symmetric --rate 0.4
     """

@@ -27,14 +27,15 @@ def export(
         typer.Option("--format", help="One ONNX file, or a folder of safetensors and JSON."),
     ] = Format.onnx,
     out: Annotated[
-        Path | None, typer.Option(help="RUN/model.onnx or RUN/model where left out.")
+        Path | None, typer.Option(help="Where to write; RUN/model.onnx or RUN/model by default.")
     ] = None,
 ) -> None:
-    """Write the model of RUN for use elsewhere.
+    """Write the trained model of RUN, for use without its data.
 
-    ONNX takes raw uint8 images or raw vectors and gives calibrated probabilities: normalisation,
-    all networks and the calibrated link are inside. A folder loads with labelproof.load_model and
-    `labelproof predict`, executes no code, and holds no training label.
+    The ONNX file takes raw uint8 images or raw vectors and returns calibrated probabilities.
+    Normalisation, all networks and the calibration are inside. The folder is for
+    labelproof.load_model and `labelproof predict`; loading it runs no code. Neither holds training
+    labels.
 
     Example: labelproof export runs/digits-dpc --format onnx --out model.onnx
     """
@@ -47,7 +48,7 @@ def export(
         export_folder(run, loaded, out)
     if format_ is Format.onnx and loaded.like.encoder is not None:
         Console(stderr=True).print(
-            "note: it takes rows after encoding; `labelproof predict` reads the table itself.",
+            "note: this file takes encoded rows; to predict from the table itself, use `labelproof predict`.",
             soft_wrap=True,
             highlight=False,
         )

@@ -14,15 +14,15 @@ from labelproof.methods import METHODS
 from labelproof.recipes.recipe import is_ours, published_names
 
 JSON_HELP = (
-    "For programs; with every setting and its default, and in `recipes` the names for --recipe. "
-    "`recipes_ours` repeats those of them that the authors gave no values for."
+    "Print JSON, with every setting and its default. `recipes` lists the names for --recipe; "
+    "`recipes_ours` lists those for which the authors gave no values."
 )
 
 
 def methods(
     as_json: Annotated[bool, typer.Option("--json", help=JSON_HELP)] = False,
 ) -> None:
-    """List every method with its paper and what an epoch costs."""
+    """List all methods with their paper, year and cost."""
     if as_json:
         typer.echo(json.dumps(catalogue(), indent=2, default=str, ensure_ascii=False))
         return

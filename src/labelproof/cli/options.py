@@ -70,15 +70,17 @@ DropColumn = Annotated[
 ]
 DataDir = Annotated[
     Path | None,
-    typer.Option(help="Where the files of a benchmark set lie.", rich_help_panel=READING),
+    typer.Option(help="Folder with the files of a benchmark set.", rich_help_panel=READING),
 ]
 ImageSize = Annotated[
     int | None,
-    typer.Option(help="Edge in pixels that images are brought to.", rich_help_panel=READING),
+    typer.Option(help="Scale images to this edge, in pixels.", rich_help_panel=READING),
 ]
 MaxBad = Annotated[
     float,
-    typer.Option(help="Share of unreadable files that is tolerated.", rich_help_panel=READING),
+    typer.Option(
+        help="Stop if more than this share of the files is unreadable.", rich_help_panel=READING
+    ),
 ]
 Cache = Annotated[
     Path | None,
@@ -88,17 +90,21 @@ Cache = Annotated[
 ]
 MemoryGb = Annotated[
     float,
-    typer.Option(help="Images that fit into this much memory stay there.", rich_help_panel=READING),
+    typer.Option(
+        help="Keep images in memory if they need at most this much.", rich_help_panel=READING
+    ),
 ]
 TextModel = Annotated[
     Path | None,
-    typer.Option(help="Folder of a transformer that embeds the texts.", rich_help_panel=READING),
+    typer.Option(
+        help="Folder with a transformer model to embed texts with.", rich_help_panel=READING
+    ),
 ]
 Flip = Annotated[
     bool | None,
     typer.Option(
         "--flip/--no-flip",
-        help="Whether an image seen in a mirror keeps its label (not so for digits and letters).",
+        help="Whether mirrored images keep their label (not for digits and letters).",
         rich_help_panel=READING,
         show_default="yes, but for digits and mnist",
     ),
@@ -106,15 +112,15 @@ Flip = Annotated[
 Test = Annotated[
     str | None,
     typer.Option(
-        help="Test data with trusted labels: measured every epoch, never used to choose.",
+        help="Test data with trusted labels: measured after every epoch, never used to choose.",
         rich_help_panel=READING,
     ),
 ]
 Noise = Annotated[
     str | None,
     typer.Option(
-        help="Put label noise in on purpose, such as symmetric:0.4 or pair:0.3, to try "
-        "a method out; docs/data.md lists the kinds.",
+        help="Add wrong labels on purpose to test a method, such as symmetric:0.4 or pair:0.3; "
+        "docs/data.md lists the kinds.",
         rich_help_panel=READING,
     ),
 ]
@@ -158,7 +164,7 @@ Calibrate = Annotated[
         show_default=False,
     ),
 ]
-Seed = Annotated[int, typer.Option(help="Decides everything random.", rich_help_panel=TRAINING)]
+Seed = Annotated[int, typer.Option(help="Seed of all random numbers.", rich_help_panel=TRAINING)]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.", rich_help_panel=TRAINING)]
 
 

@@ -31,10 +31,11 @@ def predict(
     memory_gb: opt.MemoryGb = 2.0,
     device: opt.Device = "auto",
 ) -> None:
-    """Write the label, calibrated confidence, uncertainty and probabilities of DATA's examples.
+    """Predict new data: label, calibrated confidence, uncertainty, and all probabilities.
 
-    DATA needs no labels; it is read as the training data was. Uncertainty is 0 to 1: how little
-    evidence there is (for DPC and other methods trained as a Dirichlet), otherwise the entropy.
+    DATA is read like the training data and needs no labels. Uncertainty runs from 0 to 1. For DPC
+    and other evidential methods it says how little evidence there is; for the others it is the
+    entropy of the probabilities.
 
     Example: labelproof predict runs/digits-dpc new.npz --out predictions.csv
     """
