@@ -34,8 +34,8 @@ def bench(
     scale: Annotated[
         str,
         typer.Option(
-            help="paper: published settings, needs a GPU; small: an evening on two cores; tiny: one or "
-            "two minutes, needs no data."
+            help="paper: published settings, needs a GPU; small: an evening on two cores; tiny: one "
+            "or two minutes, needs no data."
         ),
     ] = "small",
     data: Annotated[
@@ -144,8 +144,8 @@ def _run(
             run_cells(picked, runs, jobs, show=display.show, ended=keep)
     except KeyboardInterrupt:
         console.print(
-            "\nStopped. Finished cells are kept. To continue the others from their last whole epoch, "
-            f"run:\n  {_command(sys.argv[1:])}",
+            "\nStopped. Finished cells are kept. To continue the others from their last whole "
+            f"epoch, run:\n  {_command(sys.argv[1:])}",
             soft_wrap=True,
             highlight=False,
         )

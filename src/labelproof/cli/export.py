@@ -48,7 +48,7 @@ def export(
         export_folder(run, loaded, out)
     if format_ is Format.onnx and loaded.like.encoder is not None:
         Console(stderr=True).print(
-            "note: this file takes encoded rows; to predict from the table itself, use `labelproof predict`.",
+            "note: this file takes encoded rows; `labelproof predict` reads the table itself.",
             soft_wrap=True,
             highlight=False,
         )
