@@ -10,11 +10,13 @@ from labelproof.nets import NETS
 from labelproof.recipes.recipe import (
     chosen_method,
     chosen_net,
+    is_ours,
     nearest_recipe,
     own_data,
     published,
     published_names,
 )
+from tiny import blobs
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -139,3 +141,19 @@ def test_no_hint_to_another_experiment(method, recipe):
 )
 def test_the_same_experiment_by_another_name(method, recipe, name):
     assert refusal(method, recipe) == f"{method} has no recipe {recipe!r}; use {name!r}."
+
+
+@pytest.mark.parametrize("name", ["ce", "dividemix", "dpc"])
+def test_fast_is_ours_on_the_compact_network_with_one_cycle(name):
+    method = published(name, "fast")
+    assert chosen_net("auto", name, "images", "fast") == "compact"
+    assert is_ours(name, "fast")
+    assert (method.schedule, method.nesterov) == ("one_cycle", True)
+    run = blobs(size=20).run()
+    rates = []
+    for epoch in range(method.epochs):
+        run.begin(epoch)
+        rates.append(method.learning_rate(run))
+    assert max(rates) == pytest.approx(method.lr, rel=0.1)
+    assert rates[-1] < 0.1 * method.lr
+    assert rates.index(max(rates)) in (method.epochs // 4 - 1, method.epochs // 4)

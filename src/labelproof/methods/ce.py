@@ -49,7 +49,9 @@ class CrossEntropy:
     lr: Positive = 0.02
     momentum: Share = 0.9
     weight_decay: NonNegative = 5e-4
-    decay_at: Share | tuple[Share, ...] = 0.5  # lr x 0.1 from this share, or each, of the epochs on
+    nesterov: bool = False
+    schedule: Literal["step", "one_cycle"] = "step"  # "one_cycle": up for a quarter, then to 0
+    decay_at: Share | tuple[Share, ...] = 0.5  # step: lr x 0.1 from this share, or each, on
     loss: Literal["ce", "edl"] = "ce"  # "edl" is L_edl of DPC
     gamma_c: NonNegative = 10.0  # γ C of L_edl
     beta: NonNegative = 0.5  # β of L_edl
@@ -68,18 +70,29 @@ class CrossEntropy:
 
     def setup(self, run: Run) -> State:
         """One network with a linear head."""
-        sgd = SGD(lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
+        sgd = SGD(
+            lr=self.lr,
+            momentum=self.momentum,
+            weight_decay=self.weight_decay,
+            nesterov=self.nesterov,
+        )
         return State(run.learner(sgd, label=linear), torch.ones(run.task.size))
 
     def train(self, state: State, run: Run) -> Logs:
         """One epoch on the given labels."""
         learner = state.learner
         learner.net.train()
-        learner.set_lr(fn.step_decay(self.lr, run.epoch, self.milestones()))
+        learner.set_lr(self.learning_rate(run))
         for batch in run.batches(self.batch):
             (x,) = batch.views
             run.step(learner, self.objective.of_labels(learner.net(x), batch.y).mean())
         return {}
+
+    def learning_rate(self, run: Run) -> float:
+        """By steps, or one cycle, at the middle of each epoch."""
+        if self.schedule == "one_cycle":
+            return fn.one_cycle(self.lr, run.epoch + 0.5, self.epochs)
+        return fn.step_decay(self.lr, run.epoch, self.milestones())
 
     def milestones(self) -> tuple[int, ...]:
         """Epochs from which the learning rate is lower."""

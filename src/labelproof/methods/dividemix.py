@@ -81,7 +81,9 @@ class DivideMix:
     lr: Positive = 0.02
     momentum: Share = 0.9
     weight_decay: NonNegative = 5e-4
-    decay_at: Share = 0.5  # lr x 0.1 from this share of the epochs on
+    nesterov: bool = False
+    schedule: Literal["step", "one_cycle"] = "step"  # "one_cycle": up for a quarter, then to 0
+    decay_at: Share = 0.5  # step: lr x 0.1 from this share of the epochs on
     confidence_penalty: NonNegative = 0.0  # weight of the negative entropy in the warm-up
     average: Count = 1  # epochs whose normalised losses are averaged before the fit
     threshold: Share = 0.5  # τ
@@ -117,7 +119,12 @@ class DivideMix:
 
     def setup(self, run: Run) -> State:
         """Two networks and no losses yet."""
-        sgd = SGD(lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
+        sgd = SGD(
+            lr=self.lr,
+            momentum=self.momentum,
+            weight_decay=self.weight_decay,
+            nesterov=self.nesterov,
+        )
         nothing = torch.zeros(0, run.task.size, device=run.device)
         return State(
             (run.learner(sgd, label=linear), run.learner(sgd, label=linear)),
@@ -160,7 +167,9 @@ class DivideMix:
             run.step(learner, *losses)
 
     def learning_rate(self, run: Run) -> float:
-        """Constant, then a tenth."""
+        """Constant, then a tenth; or one cycle, at the middle of each epoch."""
+        if self.schedule == "one_cycle":
+            return fn.one_cycle(self.lr, run.epoch + 0.5, self.epochs)
         return fn.step_decay(self.lr, run.epoch, (round(self.decay_at * self.epochs),))
 
     # ---- co-divide ----

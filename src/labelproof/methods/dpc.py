@@ -88,7 +88,9 @@ class DPC:
     lr: Positive = 0.02
     momentum: Share = 0.9
     weight_decay: NonNegative = 5e-4
-    decay_at: Share = 0.5  # lr x 0.1 from this share of the epochs on
+    nesterov: bool = False
+    schedule: Literal["step", "one_cycle"] = "step"  # "one_cycle": up for a quarter, then to 0
+    decay_at: Share = 0.5  # step: lr x 0.1 from this share of the epochs on
     gamma_c: NonNegative = 10.0  # γ C, eq. 1
     beta: NonNegative = 0.5  # β, weight of L_kl in L_edl
     confidence_penalty: NonNegative = 0.0  # weight of the negative entropy in the warm-up
@@ -239,7 +241,12 @@ class DPC:
 
     def setup(self, run: Run) -> State:
         """Two networks; the second head exists only where a loss uses it."""
-        sgd = SGD(lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
+        sgd = SGD(
+            lr=self.lr,
+            momentum=self.momentum,
+            weight_decay=self.weight_decay,
+            nesterov=self.nesterov,
+        )
         heads = {"label": linear, "mix": mlp} if self.second_head else {"label": linear}
         return State(
             (run.learner(sgd, **heads), run.learner(sgd, **heads)), torch.ones(run.task.size)
@@ -274,7 +281,9 @@ class DPC:
             run.step(learner, *losses)
 
     def learning_rate(self, run: Run) -> float:
-        """Constant, then a tenth."""
+        """Constant, then a tenth; or one cycle, at the middle of each epoch."""
+        if self.schedule == "one_cycle":
+            return fn.one_cycle(self.lr, run.epoch + 0.5, self.epochs)
         return fn.step_decay(self.lr, run.epoch, (round(self.decay_at * self.epochs),))
 
     def co_divide(self, state: State, run: Run) -> Logs:

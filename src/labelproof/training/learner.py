@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -52,6 +53,19 @@ class Learner:
 
     net: MultiHead
     optimiser: torch.optim.Optimizer
+
+    @contextmanager
+    def clipped(self, norm: float) -> Iterator[None]:
+        """Gradients are cut to this norm before every step inside."""
+
+        def cut(*_: object) -> None:
+            nn.utils.clip_grad_norm_(self.net.parameters(), norm)
+
+        hook = self.optimiser.register_step_pre_hook(cut)
+        try:
+            yield
+        finally:
+            hook.remove()
 
     def set_lr(self, lr: float) -> None:
         """Use this learning rate from the next step on."""
