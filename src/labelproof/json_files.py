@@ -1,0 +1,43 @@
+"""JSON files of a run folder, each read once through a schema: a record as promised, or a sentence.
+
+A schema is a `msgspec.Struct` that lists what the code relies on; other keys may be there. What
+comes back is the plain dict, so that nothing is lost when a record is written again.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from labelproof.errors import BadInput
+from labelproof.files import read_regular
+
+LARGEST = 2**28  # bytes
+
+
+def read_json(path: Path, schema: type[msgspec.Struct], advice: str) -> dict[str, Any]:
+    """The JSON object in a file.
+
+    Args:
+        path: The file.
+        schema: What must be in it.
+        advice: What to do if it is not, as the end of a sentence.
+
+    Raises:
+        BadInput: If the file cannot be read, is no JSON, or does not fit the schema.
+    """
+    return parse_json(read_regular(path, LARGEST), schema, str(path), advice)
+
+
+def parse_json(content: bytes, schema: type[msgspec.Struct], name: str, advice: str) -> dict[str, Any]:
+    """The same for bytes at hand; `name` is how the sentence calls them."""
+    try:
+        found = msgspec.json.decode(content)
+        msgspec.convert(found, schema)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        why = " ".join(str(error).split())[:160]
+        raise BadInput(f"{name} is damaged ({why}); {advice}.") from None
+    assert isinstance(found, dict)
+    return found

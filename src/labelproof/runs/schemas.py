@@ -1,0 +1,161 @@
+"""What the files of a run folder must hold for the code that reads them; one record a file."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+Count = Annotated[int, Meta(ge=0, le=2**40)]
+Share = Annotated[float, Meta(ge=0, le=1)]
+Names = Annotated[list[str], Meta(min_length=1, max_length=10**6)]
+Number = float | None  # what is not finite is written as null
+
+
+class TaskRecord(Struct):
+    """run.json: the task."""
+
+    digest: str
+    size: Annotated[int, Meta(ge=1, le=2**40)]
+    kind: Literal["images", "vectors"]
+    shape: Annotated[list[Annotated[int, Meta(ge=1, le=2**24)]], Meta(min_length=1, max_length=4)]
+    classes: Names
+
+
+class ChosenRecord(Struct):
+    """run.json: one setting that was left open, once it is chosen."""
+
+    value: Any
+    why: str = ""
+    trials: Any = None
+
+
+class SourceRecord(Struct):
+    """run.json: where data came from."""
+
+    source: str = ""
+    path: str | None = None
+    labels: str | None = None
+    label_key: str = "y"
+    columns: dict[str, str] = {}
+    unreadable: list[dict[str, str]] | None = None
+    warnings: list[str] = []
+
+
+class NoiseRecord(Struct):
+    """run.json: noise that was put in on purpose."""
+
+    kind: str
+    rate: float | None = None
+
+
+class HeldRecord(Struct):
+    """run.json: labels that were held fixed."""
+
+    run: str
+    count: Count
+
+
+class RunRecord(Struct):
+    """run.json."""
+
+    format: int
+    method: str
+    settings: dict[str, Any]
+    net: str
+    seed: int
+    task: TaskRecord
+    labelproof: str = ""
+    started: str = ""
+    device: str = ""
+    threads: int | None = None
+    seal: str | None = None
+    spec: dict[str, Any] | UnsetType = UNSET
+    chosen: dict[str, ChosenRecord] | None = None
+    data: SourceRecord | None = None
+    test: SourceRecord | None = None
+    reading: dict[str, Any] | None = None
+    noise: NoiseRecord | None = None
+    reviewed: HeldRecord | None = None
+    views: dict[str, Any] = {}
+    command: list[str] = []
+    versions: dict[str, str] | None = None
+
+
+class AccuracyRecord(Struct):
+    """summary.json: accuracy on test data."""
+
+    last: Share
+    last10: Share
+    best: Share
+
+
+class DetectionRecord(Struct):
+    """summary.json: suspects against the true labels."""
+
+    precision: float | None = None
+    recall: float | None = None
+
+
+class SummaryRecord(Struct):
+    """summary.json."""
+
+    noise_rate_estimate: Share
+    suspects: Count = 0
+    accuracy: AccuracyRecord | None = None
+    ece: Number = None
+    ece_calibrated: Number = None
+    error_auroc: Number = None
+    error_ap: Number = None
+    suspect_detection: DetectionRecord | None = None
+    suspect_precision_estimate: Number = None
+    noise_rate_true: Number = None
+    seconds: Number = None
+    calibration: str = ""
+    doubts: list[str] = []
+    chosen: dict[str, Any] | None = None
+
+
+class EpochRecord(Struct):
+    """metrics.jsonl: one line."""
+
+    epoch: Annotated[int, Meta(ge=1, le=10**9)]
+    phase: str = ""
+    loss: Number = None
+    test_accuracy: Number = None
+    test_ece: Number = None
+    error_auroc: Number = None
+    selected: Number = None
+    elapsed: Number = None
+
+
+class ReliabilityRecord(Struct):
+    """report.json: the reliability diagram."""
+
+    confidence: list[Number]
+    accuracy: list[Number]
+    count: list[Count]
+
+
+class DuplicatesRecord(Struct):
+    """report.json: equal inputs."""
+
+    groups: Count = 0
+    extra: Count = 0
+    conflicting: Count = 0
+    rows: list[list[Count]] = []
+
+
+class MeasuredRecord(Struct):
+    """report.json."""
+
+    test_size: Count = 0
+    reliability: ReliabilityRecord | None = None
+    class_accuracy: list[Number] | None = None
+    duplicates: DuplicatesRecord | None = None
+
+
+class ManifestRecord(Struct):
+    """files.json."""
+
+    sha256: dict[str, str]
