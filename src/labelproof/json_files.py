@@ -31,7 +31,9 @@ def read_json(path: Path, schema: type[msgspec.Struct], advice: str) -> dict[str
     return parse_json(read_regular(path, LARGEST), schema, str(path), advice)
 
 
-def parse_json(content: bytes, schema: type[msgspec.Struct], name: str, advice: str) -> dict[str, Any]:
+def parse_json(
+    content: bytes, schema: type[msgspec.Struct], name: str, advice: str
+) -> dict[str, Any]:
     """The same for bytes at hand; `name` is how the sentence calls them."""
     try:
         found = msgspec.json.decode(content)

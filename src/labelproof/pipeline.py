@@ -5,10 +5,13 @@ spec -> read -> assemble -> settle what was left open -> train -> judge -> write
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
+
+import torch
 
 from labelproof import report
 from labelproof.data.examples import Examples
@@ -20,6 +23,7 @@ from labelproof.recipes.recipe import chosen_method, chosen_net
 from labelproof.run_files import FOLDS, TENSORBOARD, TRIALS
 from labelproof.runs import folder as runfolder
 from labelproof.runs.held import hold, write_held
+from labelproof.runs.lock import locked
 from labelproof.runs.prepare import Assembled, prepare
 from labelproof.runs.spec import RunSpec
 from labelproof.training.log import Reporter, Silent
@@ -97,7 +101,12 @@ def run(
         reporter: follows the progress.
     """
     parts = assemble(spec, given)
-    out, audit = spec.out, parts.prepared.audit
+    with locked(spec.out) if spec.out else nullcontext(), threads_of(spec.out if resume else None):
+        return _run(parts, given, resume, reporter)
+
+
+def _run(parts: Assembled, given: Given, resume: bool, reporter: Reporter | None) -> Judged:
+    spec, out, audit = parts.spec, parts.spec.out, parts.prepared.audit
     if out and spec.tensorboard:
         reporter = Tensorboard(out / TENSORBOARD, reporter or Silent())
     if out:
@@ -150,7 +159,6 @@ def settle(parts: Assembled, reporter: Reporter | None) -> tuple[Assembled, Mapp
         chosen = {"lambda_u": choice.describe()}
         if out:
             runfolder.decide(out, chosen)
-            shutil.rmtree(out / TRIALS, ignore_errors=True)
     return replace(parts, method=decided(parts.method, chosen["lambda_u"]["value"])), chosen
 
 
@@ -161,4 +169,16 @@ def _write(parts: Assembled, ended: Judged) -> None:
     rows = ended.table.rows(parts.data.ids)
     runfolder.finish(out, ended, parts.data, rows)
     report.finish(out, ended, parts.prepared.audit, parts.data, rows)
-    shutil.rmtree(out / FOLDS, ignore_errors=True)
+    runfolder.tidy(out)
+
+
+@contextmanager
+def threads_of(folder: Path | None) -> Iterator[None]:
+    """Compute with as many threads as the run in a folder began with: sums depend on it."""
+    before = torch.get_num_threads()
+    began = runfolder.threads(folder) if folder else None
+    torch.set_num_threads(began or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

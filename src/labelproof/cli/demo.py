@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,7 +12,7 @@ from rich.table import Table
 
 from labelproof import pipeline
 from labelproof.errors import BadInput
-from labelproof.run_files import LABELS, REPORT, SUMMARY
+from labelproof.run_files import LABELS, REPORT
 from labelproof.runs import folder as runfolder
 from labelproof.runs.spec import RunSpec
 from labelproof.training.log import reporter_for
@@ -65,7 +64,7 @@ def _train(name: str, folder: Path, seed: int) -> None:
 
 
 def _summary(folder: Path) -> dict[str, Any]:
-    summary = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
+    summary = runfolder.read_summary(folder)
     assert isinstance(summary, dict)
     return summary
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
+import torch
 import typer
 from rich.console import Console
 
@@ -16,7 +16,7 @@ from labelproof import pipeline
 from labelproof.cli import options as opt
 from labelproof.cli.read_data import read
 from labelproof.cli.specs import spec_from
-from labelproof.run_files import LABELS, REPORT, RUN, SUMMARY
+from labelproof.run_files import LABELS, REPORT, RUN
 from labelproof.runs import folder as runfolder
 from labelproof.runs.spec import RunSpec
 from labelproof.training.log import reporter_for
@@ -80,6 +80,7 @@ def fit(
     spec = replace(spec, out=folder)
     out_console = Console(soft_wrap=True, highlight=False)
     if resume and runfolder.finished(spec):
+        runfolder.tidy(folder)
         out_console.print(f"{folder} is finished already; nothing was trained.")
     else:
         _run(spec, resume)
@@ -93,6 +94,9 @@ def _usual_folder(spec: RunSpec) -> Path:
 def _run(spec: RunSpec, resume: bool) -> None:
     """Carry out the spec; Ctrl-C says how to go on."""
     console = Console(stderr=True)
+    began = runfolder.threads(spec.out) if resume and spec.out else None
+    if began and began != torch.get_num_threads():
+        console.print(f"note: going on with {began} threads, as the run began", highlight=False)
     try:
         given = replace(read(spec), command=tuple(sys.argv))
         pipeline.run(spec, given, resume=resume, reporter=reporter_for(console))
@@ -113,7 +117,7 @@ def _stopped(spec: RunSpec) -> str:
 
 def in_words(folder: Path) -> str:
     """What a run found, in plain language."""
-    summary = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
+    summary = runfolder.read_summary(folder)
     record = runfolder.read_record(folder)
     size, suspects = record["task"]["size"], summary["suspects"]
     lines = [

@@ -21,7 +21,16 @@ from labelproof.runs.reread import read_again
 RunFolder = Annotated[Path, typer.Argument(help="The folder of a finished run.", metavar="RUN")]
 
 
-def report(run: RunFolder) -> None:
+DataOf = Annotated[
+    str | None,
+    typer.Option(
+        help="Where the data of the run lies: needed for a run folder that somebody else made, "
+        "as the files such a folder names are not read otherwise."
+    ),
+]
+
+
+def report(run: RunFolder, data: DataOf = None) -> None:
     """Write report.html of RUN again: what was found, pictures of suspects, what to do next.
 
     The data is read again for the pictures; where it is gone or has changed, the report does
@@ -29,7 +38,7 @@ def report(run: RunFolder) -> None:
 
     Example: labelproof report runs/digits-dpc
     """
-    facts = gather(run)
+    facts = gather(run, data=data)
     examples, note = None, None
     if files_of(facts.record, facts.rows) is None:
         try:
@@ -37,7 +46,7 @@ def report(run: RunFolder) -> None:
         except BadInput as error:
             note = f"The examples themselves cannot be shown: {error}"
             Console(stderr=True).print(f"note: {note}", soft_wrap=True, highlight=False)
-    Console(soft_wrap=True, highlight=False).print(str(write(run, examples, note)))
+    Console(soft_wrap=True, highlight=False).print(str(write(run, examples, note, data=data)))
 
 
 def read_run(folder: Path, record: Mapping[str, Any], rows: LabelRows) -> Examples:

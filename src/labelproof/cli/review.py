@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from labelproof.cli.report import RunFolder, read_run
+from labelproof.cli.report import DataOf, RunFolder, read_run
 from labelproof.errors import BadInput
 from labelproof.report.example_view import FromExamples, Nothing, Shown, files_of
 from labelproof.review.corrected import export as write_export
@@ -20,6 +20,7 @@ from labelproof.runs.reviewed import Reviewed, open_review
 
 def review(
     run: RunFolder,
+    data: DataOf = None,
     port: Annotated[
         int | None, typer.Option(help="Port of the page; a free one where left out.")
     ] = None,
@@ -42,7 +43,7 @@ def review(
     Example: labelproof review runs/digits-dpc
     """
     console = Console(soft_wrap=True, highlight=False)
-    opened = open_review(run, write=export is None)
+    opened = open_review(run, write=export is None, data=data)
     if export is not None:
         wanted = export.suffix.lower() == ".json"
         write_export(opened, export, _shown(opened)[0] if wanted else None)

@@ -27,8 +27,8 @@ def spec_from(ctx: typer.Context) -> RunSpec:
     the defaults. Settings are checked against the method before any data is read.
     """
     start = ctx.params.get("from_")
-    base = load_spec(start) if start else RunSpec()
     given = _given(ctx)
+    base = load_spec(start, given.get("data")) if start else RunSpec()
     if start and "out" not in given:
         base = replace(base, out=None)
     spec = with_options(base, given)

@@ -24,7 +24,12 @@ def finish(folder: Path, ended: Judged, audit: Audit, train: Examples, rows: Lab
     return _write(gather(folder, rows), train, None)
 
 
-def write(folder: Path, examples: Examples | None = None, note: str | None = None) -> Path:
+def write(
+    folder: Path,
+    examples: Examples | None = None,
+    note: str | None = None,
+    data: str | None = None,
+) -> Path:
     """Write report.html of a finished run again.
 
     Args:
@@ -32,11 +37,12 @@ def write(folder: Path, examples: Examples | None = None, note: str | None = Non
         examples: The training data, for pictures and texts; without it the report says that they
             are missing, unless the pictures are files that can be found.
         note: Why the data is not at hand.
+        data: Where the user says that the data of the run lies.
 
     Raises:
         BadInput: If a file of the run folder is missing or damaged.
     """
-    return _write(gather(folder), examples, note)
+    return _write(gather(folder, data=data), examples, note)
 
 
 def _write(facts: Facts, examples: Examples | None, note: str | None) -> Path:

@@ -132,7 +132,7 @@ def files_of(record: Mapping[str, Any], rows: LabelRows) -> FromFiles | None:
         root = root.parent  # a table of picture files, named by them
     elif data.get("source") != "folder":
         return None
-    if not root.is_dir():
+    if not data.get("path") or not root.is_dir():
         return None
     return FromFiles(root, dict(zip(rows.index.tolist(), rows.ids, strict=True)))
 

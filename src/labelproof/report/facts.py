@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-import json
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,12 +12,15 @@ from typing import Any
 import numpy as np
 
 from labelproof.errors import BadInput
+from labelproof.files import read_regular
+from labelproof.json_files import LARGEST, parse_json, read_json
 from labelproof.judging.label_table import Codes, LabelRows
-from labelproof.run_files import MEASURED, METRICS, SUMMARY, UNREADABLE
-from labelproof.runs.folder import read_task
+from labelproof.run_files import MEASURED, METRICS, UNREADABLE
+from labelproof.runs.folder import read_summary, read_task
 from labelproof.runs.labels_file import read_rows
+from labelproof.runs.schemas import EpochRecord, MeasuredRecord
 
-NEEDED = ("noise_rate_estimate",)  # of summary.json
+RESTORE = "restore the run folder"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,21 +59,22 @@ class ClassHealth:
     accuracy: float | None  # on test data
 
 
-def gather(folder: Path, rows: LabelRows | None = None) -> Facts:
+def gather(folder: Path, rows: LabelRows | None = None, data: str | None = None) -> Facts:
     """Read the files of a run folder; the first that is missing or damaged is named.
 
     Args:
         folder: the run folder.
         rows: the label table, where it is at hand; labels.csv is read where None.
+        data: where the user says that the data of the run lies.
     """
-    record, classes, size = read_task(folder)
+    record, classes, size = read_task(folder, data)
     return Facts(
         folder=folder,
         record=record,
         rows=read_rows(folder, classes, size) if rows is None else rows,
-        summary=_object(folder / SUMMARY, NEEDED),
+        summary=read_summary(folder),
         history=_history(folder / METRICS),
-        measured=_object(folder / MEASURED) if (folder / MEASURED).exists() else {},
+        measured=_measured(folder / MEASURED, len(classes), size),
         unreadable=_unreadable(folder / UNREADABLE),
     )
 
@@ -103,39 +107,38 @@ def health(facts: Facts) -> list[ClassHealth]:
     ]
 
 
-def _object(path: Path, needed: Sequence[str] = ()) -> dict[str, Any]:
-    if not path.is_file():
-        raise BadInput(
-            f"{path.parent} has no {path.name}: the run has not finished or was copied in part; "
-            "finish it with `labelproof fit ... --resume`, or copy it again."
-        )
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise BadInput(f"{path} is damaged ({error}); restore the run folder.") from None
-    if not isinstance(content, dict):
-        raise BadInput(f"{path} is damaged (no JSON object); restore the run folder.")
-    missing = [name for name in needed if name not in content]
-    if missing:
-        raise BadInput(f"{path} lacks {missing[0]!r}; restore the run folder.")
-    return content
+def _measured(path: Path, classes: int, size: int) -> dict[str, Any]:
+    """report.json, checked against the run it belongs to; nothing where there is none."""
+    if not path.exists():
+        return {}
+    found = read_json(path, MeasuredRecord, RESTORE)
+    diagram, accuracy = found.get("reliability"), found.get("class_accuracy")
+    groups = (found.get("duplicates") or {}).get("rows", ())
+    if (
+        (diagram and len({len(diagram[k]) for k in ("confidence", "accuracy", "count")}) > 1)
+        or (accuracy is not None and len(accuracy) != classes)
+        or any(not group or max(group) >= size for group in groups)
+    ):
+        raise BadInput(f"{path} is of another run; {RESTORE}.")
+    return found
 
 
 def _history(path: Path) -> list[dict[str, Any]]:
-    lines: list[dict[str, Any]] = []
     if not path.is_file():
-        return lines
-    for number, line in enumerate(path.read_bytes().splitlines(), 1):
-        try:
-            entry = json.loads(line)
-        except ValueError as error:
-            raise BadInput(f"{path} is damaged in line {number} ({error}).") from None
-        lines.append(entry)
-    return lines
+        return []
+    lines = read_regular(path, LARGEST).splitlines()
+    return [
+        parse_json(line, EpochRecord, f"line {number} of {path}", RESTORE)
+        for number, line in enumerate(lines, 1)
+    ]
 
 
 def _unreadable(path: Path) -> list[tuple[str, str]]:
     if not path.is_file():
         return []
-    with path.open(encoding="utf-8", newline="") as file:
-        return [(row[0], row[1]) for row in list(csv.reader(file))[1:] if len(row) == 2]
+    try:
+        text = read_regular(path, LARGEST).decode("utf-8")
+        rows = list(csv.reader(io.StringIO(text, newline="")))[1:]
+    except (csv.Error, UnicodeError) as error:
+        raise BadInput(f"{path} is damaged ({error}); {RESTORE}.") from None
+    return [(row[0], row[1]) for row in rows if len(row) == 2]

@@ -23,7 +23,7 @@ class Step:
 
 def data_name(facts: Facts) -> str:
     """What the data is called."""
-    reading, data = facts.record.get("reading") or {}, facts.record.get("data") or {}
+    reading, data = facts.record.get("spec") or {}, facts.record.get("data") or {}
     named = str(reading.get("data") or data.get("path") or data.get("source") or "data")
     return Path(named).name or named
 

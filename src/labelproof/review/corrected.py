@@ -95,7 +95,7 @@ def _write_table(review: Reviewed, out: Path) -> None:
 
 def _write_array(review: Reviewed, out: Path) -> None:
     data = review.record.get("data") or {}
-    if data.get("source") == "npz":
+    if data.get("source") == "npz" and data.get("path"):
         forms.write_npz_labels(review, Path(data["path"]), data.get("label_key", "y"), out)
         return
     classes = review.classes

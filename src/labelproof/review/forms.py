@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from labelproof.data.labels import check_labels, encode
+from labelproof.data.labels import check_labels, encode, merged
 from labelproof.data.optional_packages import need
 from labelproof.data.readers.delimited import FILE_NAMES, LABEL_NAMES, layout, pick, reading
 from labelproof.data.readers.file_names import printable
@@ -23,6 +23,8 @@ from labelproof.errors import BadInput
 from labelproof.files import written_whole
 from labelproof.judging.label_table import Codes
 from labelproof.runs.reviewed import Reviewed
+from labelproof.runs.seal import WITHHELD
+from labelproof.runs.spec import spec_of
 
 TABLES = ("csv", "parquet")
 PARQUET = (".parquet", ".pq")
@@ -44,17 +46,22 @@ class Table:
 
 def table_of(record: Mapping[str, Any]) -> Table | None:
     """The table with the labels of a run, if there was one."""
-    data, options = record.get("data") or {}, (record.get("reading") or {}).get("options") or {}
+    data = record.get("data") or {}
     columns = data.get("columns") or {}
+    if record.get(WITHHELD) and (data.get("source") in TABLES or data.get("labels")):
+        raise BadInput(
+            "the table that the labels came from is not read, as somebody else made this run "
+            "folder; name it with --data TABLE, or export as .jsonl."
+        )
     if data.get("source") in TABLES and "label" in columns:
         return Table(path=Path(data["path"]), label=columns["label"], file=columns.get("file"))
     if data.get("source") != "folder" or not data.get("labels"):
         return None
     path = Path(data["labels"])
     _there(path)
-    header = layout(path).header
-    label = pick(header, options.get("label_column"), LABEL_NAMES, path, "--label-column")
-    file = pick(header, options.get("file_column"), FILE_NAMES, path, "--file-column")
+    header, options = layout(path).header, spec_of(record, path).reading
+    label = pick(header, options.label_column, LABEL_NAMES, path, "--label-column")
+    file = pick(header, options.file_column, FILE_NAMES, path, "--file-column")
     return Table(path=path, label=label or "", file=file)
 
 
@@ -90,6 +97,8 @@ def respell(review: Reviewed, cells: Sequence[Any], path: Path) -> list[Any]:
     """The labels as written, changed where a decision says so."""
     classes = tuple(review.classes)
     column = check_labels(list(cells), size=len(review.rows), what=f"the labels of {path.name}")
+    if spec_of(review.record, path).reading.merge_labels:
+        column = merged([column], classes)[0]
     old: Codes = encode(column, classes, what=f"the labels of {path.name}")
     new = review.corrected()
     _same_labels(review, old, path)

@@ -32,7 +32,8 @@ class Again:
 
     def _arguments(self) -> list[str]:
         run = str(self._review.folder)
-        return ["fit", "--from", run, "--reviewed", run, "--out", str(self._out)]
+        data = [self._review.named] if self._review.named else []
+        return ["fit", *data, "--from", run, "--reviewed", run, "--out", str(self._out)]
 
     def start(self) -> None:
         """Start the command, unless it runs already.

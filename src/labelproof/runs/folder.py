@@ -10,6 +10,7 @@ import csv
 import itertools
 import json
 import platform
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -26,13 +27,26 @@ from labelproof.data.readers import save_like
 from labelproof.data.task import Views
 from labelproof.errors import BadInput
 from labelproof.files import PARTIAL, write_json, written_whole
+from labelproof.json_files import read_json
 from labelproof.judging.label_table import LabelRows
 from labelproof.judging.verdict import Judged
-from labelproof.run_files import CALIBRATION, LABELS, MODEL, REPORT, RUN, SUMMARY, UNREADABLE
+from labelproof.run_files import (
+    CALIBRATION,
+    FOLDS,
+    LABELS,
+    MODEL,
+    REPORT,
+    RUN,
+    SUMMARY,
+    TRIALS,
+    UNREADABLE,
+)
 from labelproof.runs.labels_file import write_rows
 from labelproof.runs.manifest import write_manifest
 from labelproof.runs.model import trained
 from labelproof.runs.prepare import Assembled
+from labelproof.runs.schemas import RunRecord, SummaryRecord
+from labelproof.runs.seal import sealed, visible
 from labelproof.runs.spec import RunSpec, spec_of
 from labelproof.training.loop import Result
 from labelproof.training.settings import settings_of
@@ -46,7 +60,7 @@ SAME = ("method", "settings", "net", "seed", "task", "views", "test", "reviewed"
 def describe(run: Assembled, command: Sequence[str]) -> dict[str, Any]:
     """What run.json says: the spec, and facts about the run."""
     task, test = run.prepared.task, run.test or run.data.test
-    return {
+    record = {
         "format": FORMAT,
         "labelproof": labelproof.__version__,
         "spec": run.spec.describe(),
@@ -76,6 +90,7 @@ def describe(run: Assembled, command: Sequence[str]) -> dict[str, Any]:
         },
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+    return sealed(record)
 
 
 def views_record(views: Views) -> dict[str, Any]:
@@ -125,6 +140,14 @@ def decide(folder: Path, chosen: Mapping[str, Any]) -> None:
     write_json(folder / RUN, {**record, "settings": settings, "chosen": dict(chosen)})
 
 
+def threads(folder: Path) -> int | None:
+    """The number of threads that the run in a folder began with; None where it is not known."""
+    if not (folder / RUN).is_file():
+        return None
+    found: int | None = read_record(folder).get("threads")
+    return found
+
+
 def decisions(folder: Path) -> dict[str, Any]:
     """The settings that were left open and have been chosen, by name."""
     return dict(read_record(folder).get("chosen") or {})
@@ -141,29 +164,32 @@ def read_record(folder: Path) -> dict[str, Any]:
     path = folder / RUN
     if not path.is_file():
         raise BadInput(f"{folder} is no run folder: it has no run.json; name the folder of a run.")
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-        if record["format"] != FORMAT:
-            raise BadInput(f"{path} has format {record['format']}, expected {FORMAT}.")
-    except (ValueError, KeyError, TypeError) as error:
-        if isinstance(error, BadInput):
-            raise
-        raise BadInput(f"{path} is damaged ({error}); restore it or start a new run.") from error
-    assert isinstance(record, dict)
+    record = read_json(path, RunRecord, "restore it or start a new run")
+    if record["format"] != FORMAT:
+        raise BadInput(f"{path} has format {record['format']}, expected {FORMAT}.")
     return record
 
 
-def read_task(folder: Path) -> tuple[dict[str, Any], list[str], int]:
-    """run.json of a run folder, and of it the class names and the number of examples."""
-    record = read_record(folder)
-    try:
-        return (
-            record,
-            [str(name) for name in record["task"]["classes"]],
-            int(record["task"]["size"]),
+def read_task(folder: Path, data: str | None = None) -> tuple[dict[str, Any], list[str], int]:
+    """run.json of a run folder, and of it the class names and the number of examples.
+
+    Args:
+        folder: the run folder.
+        data: where the user says that the data of the run lies; see `runs.seal`.
+    """
+    record = visible(read_record(folder), data)
+    return record, list(record["task"]["classes"]), record["task"]["size"]
+
+
+def read_summary(folder: Path) -> dict[str, Any]:
+    """summary.json of a folder."""
+    path = folder / SUMMARY
+    if not path.is_file():
+        raise BadInput(
+            f"{folder} has no {SUMMARY}: the run has not finished or was copied in part; "
+            "finish it with `labelproof fit ... --resume`, or copy it again."
         )
-    except (KeyError, TypeError, ValueError) as error:
-        raise BadInput(f"{folder / RUN} lacks {error}; restore the run folder.") from None
+    return read_json(path, SummaryRecord, "restore the run folder")
 
 
 def _compare(folder: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
@@ -210,12 +236,18 @@ def finished(spec: RunSpec) -> bool:
     if folder is None or not all((folder / name).is_file() for name in (RUN, *ENDS)):
         return False
     try:
-        told = json.loads((folder / SUMMARY).read_bytes())["calibration"]
-    except (ValueError, KeyError, TypeError):  # cut short or changed: written again
+        told = read_summary(folder)["calibration"]
+    except (BadInput, KeyError):  # cut short or changed: written again
         return False
     there = spec_of(read_record(folder), folder / RUN)
     few = told == "quick" and spec.how == "folds"  # too few examples for folds
     return spec.same_run(there) and (told == spec.how or few)
+
+
+def tidy(folder: Path) -> None:
+    """Remove what a run needs only while it goes on; a kill may have left it."""
+    for name in (FOLDS, TRIALS):
+        shutil.rmtree(folder / name, ignore_errors=True)
 
 
 def save_model(folder: Path, result: Result) -> None:

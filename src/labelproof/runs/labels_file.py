@@ -17,6 +17,9 @@ from labelproof.run_files import LABELS
 COLUMNS = ("index", "id", "given", "suggested", "p_clean", "p_suggested", "margin", "suspect")
 
 
+RANGES = {"p_clean": (0.0, 1.0), "p_suggested": (0.0, 1.0), "suspect": (0.0, 1.0)}
+
+
 def write_rows(folder: Path, rows: LabelRows, classes: Sequence[str]) -> None:
     """Write labels.csv into a run folder, row by row."""
     with (
@@ -103,8 +106,12 @@ def _numbers(path: Path, columns: dict[str, list[str]], name: str) -> Numbers:
             f"{path} holds what is no number in the column {name!r} ({error}); "
             "restore the run folder."
         ) from None
-    if not np.isfinite(values).all():
-        raise BadInput(f"{path} holds NaN or infinity in the column {name!r}; restore it.")
+    low, high = RANGES.get(name, (-1e15, 1e15))
+    if not ((values >= low) & (values <= high)).all():  # NaN fails too
+        raise BadInput(
+            f"{path} holds numbers beyond {low:g} to {high:g}, or NaN, in the column {name!r}; "
+            "restore the run folder."
+        )
     checked: Numbers = values
     return checked
 

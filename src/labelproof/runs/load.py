@@ -16,6 +16,7 @@ from labelproof.data.examples import Examples
 from labelproof.data.readers import load_like
 from labelproof.data.task import Task, Views
 from labelproof.errors import BadInput
+from labelproof.json_files import read_json
 from labelproof.judging.link import Link
 from labelproof.methods import METHODS
 from labelproof.nets import NETS
@@ -23,6 +24,7 @@ from labelproof.run_files import CALIBRATION, MODEL
 from labelproof.runs.folder import read_record
 from labelproof.runs.manifest import check_manifest
 from labelproof.runs.model import Model, Trained, blank_task, revive
+from labelproof.runs.schemas import CalibrationRecord
 from labelproof.training.protocol import Method
 from labelproof.training.run import pick_device
 from labelproof.training.trunk import make_trunk
@@ -154,7 +156,9 @@ def _trained(path: Path) -> Trained:
 
 def _link(path: Path) -> Link:
     """The calibrated link; none was fitted where the file is absent."""
-    return Link.revive(json.loads(path.read_bytes())["link"]) if path.is_file() else Link()
+    if not path.is_file():
+        return Link()
+    return Link.revive(read_json(path, CalibrationRecord, "restore the run folder")["link"])
 
 
 def _frozen(value: Any) -> Any:

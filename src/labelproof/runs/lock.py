@@ -9,39 +9,43 @@ from pathlib import Path
 
 from labelproof.errors import BadInput
 
-NAME = ".lock"
-
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold the lock of a run folder, which must exist, while the block runs.
+    """Hold the lock of a run folder while the block runs; the folder is made if need be.
 
-    The lock belongs to the process and not to the file: after a kill nothing need be removed.
+    The lock lies on the folder itself and belongs to the process: after a kill nothing remains.
 
     Raises:
-        BadInput: If another process holds it.
+        BadInput: If another process holds it, or the folder cannot be made.
     """
     try:
         import fcntl
     except ImportError:  # elsewhere than on Unix, nobody watches
         yield
         return
-    handle = os.open(folder / NAME, os.O_RDWR | os.O_CREAT, 0o666)
+    handle = _open(folder)
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             raise BadInput(
-                f"{folder} is being worked on by another process{_who(handle)}; "
-                "wait for it to end, or name another --out."
+                f"another process is working in {folder}; wait for it, or name another --out."
             ) from None
-        os.ftruncate(handle, 0)
-        os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+        except OSError:  # a file system without locks: better unwatched than not at all
+            pass
         yield
     finally:
         os.close(handle)
 
 
-def _who(handle: int) -> str:
-    number = os.pread(handle, 20, 0).strip()
-    return f" (number {number.decode()})" if number.isdigit() else ""
+def _open(folder: Path) -> int:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return os.open(folder, os.O_RDONLY)
+    except FileExistsError:
+        raise BadInput(f"{folder} exists and is no folder; name another --out.") from None
+    except OSError as error:
+        raise BadInput(
+            f"{folder} cannot be written ({error.strerror}); name another --out."
+        ) from None

@@ -6,12 +6,13 @@ A folder that was copied in part, cut short or changed after the run is refused 
 from __future__ import annotations
 
 import hashlib
-import json
 from pathlib import Path
 
 from labelproof.errors import BadInput
 from labelproof.files import write_json
+from labelproof.json_files import read_json
 from labelproof.run_files import CALIBRATION, ENCODER, ENCODER_ARRAYS, MANIFEST, MODEL, READING, RUN
+from labelproof.runs.schemas import ManifestRecord
 
 PARTS = (RUN, READING, ENCODER, ENCODER_ARRAYS, MODEL, CALIBRATION)
 CHUNK = 1 << 20
@@ -28,10 +29,7 @@ def check_manifest(folder: Path) -> None:
     path = folder / MANIFEST
     if not path.is_file():
         return
-    try:
-        hashes = {str(k): str(v) for k, v in json.loads(path.read_bytes())["sha256"].items()}
-    except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
-        raise BadInput(f"{path} is damaged ({error}); copy the run folder again.") from None
+    hashes = read_json(path, ManifestRecord, "copy the run folder again")["sha256"]
     for name, expected in hashes.items():
         if name not in PARTS:
             raise BadInput(f"{path} names {name!r}, which is no part of a model; restore the file.")

@@ -15,6 +15,7 @@ from labelproof.data.task import Task
 from labelproof.errors import BadInput
 from labelproof.judging.label_table import LabelRows
 from labelproof.run_files import HELD, RUN
+from labelproof.runs.seal import WITHHELD
 from labelproof.runs.spec import spec_of
 from labelproof.views import VectorViews
 
@@ -47,6 +48,11 @@ def read_again(
         BadInput: If the run does not say how, the data is gone, or it has changed since.
     """
     spec = spec_of(record, folder / RUN)
+    if spec.data is None and record.get(WITHHELD):
+        raise BadInput(
+            "this run folder was not made by you on this computer, so the files it names are not "
+            f"read; name the data yourself: --data DATA (run.json in {folder} says which)."
+        )
     if spec.data is None:
         raise BadInput("the data of this run came from memory and cannot be read again.")
     examples = load(spec.data, spec.reading, progress=progress)

@@ -23,6 +23,7 @@ class Reviewed:
     record: Mapping[str, Any]  # run.json
     rows: LabelRows
     decisions: Decisions
+    named: str | None = None  # the data, where the user named it for this review
 
     @property
     def classes(self) -> list[str]:
@@ -55,17 +56,22 @@ class Reviewed:
         return labels
 
 
-def open_review(folder: Path, write: bool = False) -> Reviewed:
+def open_review(folder: Path, write: bool = False, data: str | None = None) -> Reviewed:
     """Read a finished run and its decisions; with `write`, more of them can be taken.
+
+    Args:
+        folder: the run folder.
+        write: whether decisions can be added.
+        data: where the user says that the data of the run lies.
 
     Raises:
         BadInput: If a file is missing or damaged, or a decision makes no sense.
     """
-    record, classes, size = read_task(folder)
+    record, classes, size = read_task(folder, data)
     rows = read_rows(folder, classes, size)
     known = _known(rows, classes)
     decisions = open_decisions(folder, known) if write else read_decisions(folder, known)
-    return Reviewed(folder=folder, record=record, rows=rows, decisions=decisions)
+    return Reviewed(folder=folder, record=record, rows=rows, decisions=decisions, named=data)
 
 
 def _known(rows: LabelRows, classes: list[str]) -> Known:

@@ -9,7 +9,8 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 Count = Annotated[int, Meta(ge=0, le=2**40)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 Names = Annotated[list[str], Meta(min_length=1, max_length=10**6)]
-Number = float | None  # what is not finite is written as null
+Finite = Annotated[float, Meta(ge=-1e15, le=1e15)]
+Number = Finite | None  # what is not finite is written as null
 
 
 class TaskRecord(Struct):
@@ -56,6 +57,10 @@ class HeldRecord(Struct):
     count: Count
 
 
+class AnyRecord(Struct):
+    """Any JSON object; a spec checks itself."""
+
+
 class RunRecord(Struct):
     """run.json."""
 
@@ -63,12 +68,12 @@ class RunRecord(Struct):
     method: str
     settings: dict[str, Any]
     net: str
-    seed: int
     task: TaskRecord
+    seed: int = 0
     labelproof: str = ""
     started: str = ""
     device: str = ""
-    threads: int | None = None
+    threads: Annotated[int, Meta(ge=1, le=1024)] | None = None
     seal: str | None = None
     spec: dict[str, Any] | UnsetType = UNSET
     chosen: dict[str, ChosenRecord] | None = None
@@ -153,6 +158,19 @@ class MeasuredRecord(Struct):
     reliability: ReliabilityRecord | None = None
     class_accuracy: list[Number] | None = None
     duplicates: DuplicatesRecord | None = None
+
+
+class LinkRecord(Struct):
+    """calibration.json: the link."""
+
+    of: Literal["logits", "log-probabilities"]
+    scale: Annotated[float, Meta(gt=0, le=1e15)]
+
+
+class CalibrationRecord(Struct):
+    """calibration.json."""
+
+    link: LinkRecord
 
 
 class ManifestRecord(Struct):

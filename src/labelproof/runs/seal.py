@@ -24,6 +24,9 @@ from labelproof.files import finite
 FIELD = "seal"
 PARTS = ("reading", "data", "test", "command", "spec")  # of run.json: all that names other files
 KEY_BYTES = 32
+ELSEWHERE = ("path", "labels", "data_dir", "cache", "text_model", "encoder")  # name other files
+BUILT_IN = ("digits",)  # data that is no file of anybody's
+WITHHELD = "withheld"  # in a record: that files it named are not told
 
 
 def sealed(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -38,6 +41,39 @@ def is_own(record: Mapping[str, Any]) -> bool:
     return bool(key and isinstance(found, str)) and hmac.compare_digest(
         str(found).encode(), _mark(record, key or b"").encode()
     )
+
+
+def visible(record: Mapping[str, Any], named: str | None = None) -> dict[str, Any]:
+    """The record as others may use it: without any file that this user never named.
+
+    Args:
+        record: run.json.
+        named: where the user says that the data lies; it takes the place of what the record says.
+    """
+    own = is_own(record)
+    if own and named is None:
+        return dict(record)
+    data = {k: v for k, v in (record.get("data") or {}).items() if own or k not in ELSEWHERE}
+    if named is not None:
+        data["path"] = named
+    shown = {**record, "data": data, WITHHELD: not own and named is None}
+    if "spec" in record:
+        shown["spec"] = _spec(record["spec"], named, own)
+    elif record.get("reading"):
+        options = (record["reading"].get("options") or {}) if own else {}
+        shown["reading"] = {"data": named, "test": None, "options": options}
+    return shown if own else {**shown, "command": []}
+
+
+def _spec(spec: Mapping[str, Any], named: str | None, own: bool) -> dict[str, Any]:
+    if own:
+        return {**spec, "data": named}
+    kept = spec.get("data") if spec.get("data") in BUILT_IN else None  # lies in a Python package
+    reading = spec.get("reading") or {}
+    inside = {k: v for k, v in reading.items() if k not in ELSEWHERE} if isinstance(
+        reading, dict
+    ) else {}  # fmt: skip
+    return {**spec, "data": named or kept, "test": None, "reviewed": None, "reading": inside}
 
 
 def _mark(record: Mapping[str, Any], key: bytes) -> str:

@@ -7,7 +7,6 @@ A spec with the data it names, and the same version and number of threads, gives
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,8 +16,11 @@ import msgspec
 
 from labelproof.data.readers.reading_options import SourceOptions
 from labelproof.errors import BadInput
+from labelproof.json_files import read_json
 from labelproof.judging import How
 from labelproof.run_files import RUN
+from labelproof.runs.schemas import AnyRecord
+from labelproof.runs.seal import WITHHELD, visible
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,18 +76,22 @@ def read_spec(values: Any, where: Path) -> RunSpec:
     return replace(spec, settings=frozen)
 
 
-def load_spec(path: Path) -> RunSpec:
-    """The spec in a run.json, or in the run.json of a folder."""
+def load_spec(path: Path, data: str | None = None) -> RunSpec:
+    """The spec in a run.json, or in the run.json of a folder.
+
+    Args:
+        path: the file or the folder.
+        data: the data that the user names; a run.json of somebody else needs it (see `runs.seal`).
+    """
     file = path / RUN if path.is_dir() else path
-    try:
-        record = json.loads(file.read_bytes())
-    except (OSError, ValueError) as error:
+    record = visible(read_json(file, AnyRecord, "name another file"), data)
+    spec = spec_of(record, file)
+    if spec.data is None and record.get(WITHHELD):
         raise BadInput(
-            f"expected the {RUN} of a run, but {file} cannot be read ({error}); check the path."
-        ) from None
-    if not isinstance(record, dict):
-        raise BadInput(f"{file} is no {RUN} of a run (no JSON object); name another file.")
-    return spec_of(record, file)
+            f"{file} was changed, or not made by you on this computer, so the files it names are "
+            f"not read; name the data yourself: labelproof fit DATA --from {path}"
+        )
+    return spec
 
 
 def spec_of(record: Mapping[str, Any], where: Path) -> RunSpec:
