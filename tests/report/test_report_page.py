@@ -21,7 +21,6 @@ from typer.testing import CliRunner
 from labelproof.cli.app import app
 from labelproof.data.readers import SourceOptions, load
 from labelproof.errors import BadInput
-from labelproof.report import sentences as words
 from labelproof.report import write
 
 
@@ -311,11 +310,3 @@ def test_the_report_tells_what_was_reviewed(tmp_path: Path) -> None:
         "17 labels had been confirmed or corrected by a person and held fixed"
         in page_of(run).text()
     )
-
-
-def test_the_command_to_fit_again_reads_the_same_data_in_the_same_way():
-    options = {"label_key": "worst", "truth_key": None, "drop_columns": ("a b",), "max_bad": 0.01}
-    reading = {"data": "my data.npz", "test": "t.npz", "options": options}
-    said = ["--test", "t.npz", "--label-key", "worst", "--drop-column"]
-    assert words.read_again(reading) == ["my data.npz", *said, "a b"]
-    assert words.read_again({}) == ["DATA"]
