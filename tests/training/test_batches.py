@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from labelproof.data.examples import Resident
+from labelproof.data.task import Strong
 from labelproof.training.batches import Batch, Batches, read_ahead
 from tiny import Problem, Slow, blobs, patterns
 
@@ -162,3 +163,24 @@ def test_batches_are_a_record(problem):
     batches = problem.run().batches(4)
     assert isinstance(batches, Batches)
     assert torch.equal(batches.index, TEN)
+
+
+def test_a_method_can_bring_its_own_strong_view():
+    own, problem = Strong(small="cifar10_ninths", large="imagenet"), patterns(size=10)
+    views = replace(problem.task.views, policy="cifar10_ninths", cutout=0)
+    same = replace(problem, task=replace(problem.task, views=views))
+    (batch,), (expected,) = (
+        problem.run().batches(10, views=(own,)),
+        same.run().batches(10, views=("strong",)),
+    )
+    assert torch.equal(batch.views[0], expected.views[0])
+    (datas,) = problem.run().batches(10, views=("strong",))
+    assert not torch.equal(batch.views[0], datas.views[0])
+    assert replace(views, crop="resized").like(own).policy == "imagenet"
+    assert problem.task.views.like(replace(own, cutout=True)).cutout == 4
+
+
+def test_vectors_have_one_strong_view(problem):
+    own = Strong(small="cifar10_ninths", large="imagenet")
+    (batch,), (expected,) = (problem.run().batches(10, views=(v,)) for v in (own, "strong"))
+    assert torch.equal(batch.views[0], expected.views[0])

@@ -7,12 +7,23 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 import torch
 from torch import Tensor
 
 from labelproof.data.examples import Inputs, Kind
+
+Policy = Literal["cifar10", "cifar10_ninths", "imagenet", "randaugment"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Strong:
+    """The strong view of images as a method's authors have it, in place of the data's own."""
+
+    small: Policy  # operations for images that are cropped with a border, such as CIFAR's,
+    large: Policy  # and for those that are cropped at random scales
+    cutout: bool = False  # whether a square is blanked where the data's own strong view blanks one
 
 
 class Views(Protocol):
@@ -24,8 +35,8 @@ class Views(Protocol):
     def weak(self, x: Tensor, rng: torch.Generator) -> Tensor:
         """A slightly changed view, drawn per example."""
 
-    def strong(self, x: Tensor, rng: torch.Generator) -> Tensor:
-        """A heavily changed view, drawn per example."""
+    def strong(self, x: Tensor, rng: torch.Generator, own: Strong | None = None) -> Tensor:
+        """A heavily changed view, drawn per example; of images also as a method has it."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
 from labelproof import functional as fn
+from labelproof.data.task import Strong
 from labelproof.errors import BadInput
 from labelproof.nets.heads import linear
 from labelproof.training.batches import Batch, View
@@ -45,7 +46,9 @@ from labelproof.training.settings import (
     settled,
 )
 
-VIEWS: tuple[View, ...] = ("weak", "weak", "strong", "strong")
+# the released strong views: the policy after crop and flip, CIFAR-10's on CIFAR-100 too, no Cutout
+STRONG = Strong(small="cifar10_ninths", large="imagenet")
+VIEWS: tuple[View, ...] = ("weak", "weak", STRONG, STRONG)
 WIDTH = 128  # of the features that the contrastive loss compares
 MOST = 4  # times B that an unlabelled batch may have, however small R is
 SURE = 0.5  # labels of less divergence are not refined

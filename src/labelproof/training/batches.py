@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from labelproof.data.examples import Inputs
-from labelproof.data.task import Task, Views
+from labelproof.data.task import Strong, Task, Views
 
-View = Literal["plain", "weak", "strong"]
+View = Literal["plain", "weak", "strong"] | Strong
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,9 @@ class Batches:
 
 
 def draw_view(views: Views, view: View, raw: Tensor, *, rng: torch.Generator) -> Tensor:
-    """A view of a raw batch by its name."""
+    """A view of a raw batch, as a method asks for it."""
+    if isinstance(view, Strong):
+        return views.strong(raw, rng, view)
     if view == "plain":
         return views.plain(raw)
     return views.weak(raw, rng) if view == "weak" else views.strong(raw, rng)

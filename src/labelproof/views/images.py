@@ -6,14 +6,15 @@ Shapes: B batch, H and W stored size, h and w size of the view.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from labelproof.views.policies import AFTER_CROP, Policy, RandAugment, apply_policy
+from labelproof.data.task import Policy, Strong
+from labelproof.views.policies import AFTER_CROP, RandAugment, apply_policy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,14 +56,21 @@ class ImageViews:
         """A random crop, mirrored half of the time, normalised: (B, 3, h, w)."""
         return self._normalised(self._cropped(self._enlarged(x), rng))
 
-    def strong(self, x: Tensor, rng: torch.Generator) -> Tensor:
+    def strong(self, x: Tensor, rng: torch.Generator, own: Strong | None = None) -> Tensor:
         """The policy's operations with a random crop and flip, normalised, then Cutout."""
+        if own is not None:
+            return self.like(own).strong(x, rng)
         x = self._enlarged(x)
         if self.policy in AFTER_CROP:
             x = apply_policy(self._padded_crop(x, rng), self.policy, rng)
         else:
             x = self._cropped(apply_policy(x, self.policy, rng), rng)
         return cut_out(self._normalised(x), self.cutout, rng)
+
+    def like(self, own: Strong) -> ImageViews:
+        """These views with a method's strong one."""
+        policy = own.large if self.crop == "resized" else own.small
+        return replace(self, policy=policy, cutout=self.cutout if own.cutout else 0)
 
     def _shape(self, x: Tensor) -> tuple[int, int]:
         return (self.size, self.size) if self.size else (x.shape[1], x.shape[2])

@@ -19,14 +19,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal
 
 import torch
 from torch import Tensor
 
+from labelproof.data.task import Policy
 from labelproof.views.ops import OPERATIONS
 
-Policy = Literal["cifar10", "cifar10_ninths", "imagenet", "randaugment"]
 AFTER_CROP = ("imagenet", "cifar10_ninths")  # policies that act on what crop and flip leave
 Step = tuple[str, float, int]  # operation, probability, level
 Reading = Callable[[str, int], tuple[float, float]]  # (operation, level) -> magnitude of each sign

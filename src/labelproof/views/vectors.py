@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from labelproof.data.task import Strong
+
 Numbers = Sequence[float] | Tensor
 
 
@@ -42,7 +44,7 @@ class VectorViews:
         """The plain view with Gaussian noise of `jitter` spreads."""
         return self._jittered(x, self.jitter, rng)
 
-    def strong(self, x: Tensor, rng: torch.Generator) -> Tensor:
+    def strong(self, x: Tensor, rng: torch.Generator, own: Strong | None = None) -> Tensor:
         """Noise of twice `jitter`, then each feature set to its mean with probability `mask`."""
         noisy = self._jittered(x, 2 * self.jitter, rng)
         hidden = torch.rand(x.shape, generator=rng) < self.mask

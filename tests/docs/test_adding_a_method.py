@@ -1,0 +1,107 @@
+"""docs/adding-a-method.md followed to the letter, in a copy of the tree, with every command."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "adding-a-method.md").read_text(encoding="utf-8")
+BLOCK = re.compile(r'^```\w+ title="(.*?)"\n(.*?)^```', re.DOTALL | re.MULTILINE)
+NAME = "symmetric"
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the repository with the page's files and lines."""
+    tree = tmp_path_factory.mktemp("tree")
+    for part in ("src", "tests"):
+        shutil.copytree(ROOT / part, tree / part, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tree)
+    blocks = dict(BLOCK.findall(PAGE))
+    assert len(blocks) == 4
+    for name, text in blocks.items():
+        file = tree / name
+        file.write_text(with_lines(file.read_text("utf-8"), text) if file.exists() else text)
+    rng = np.random.default_rng(0)
+    y = np.arange(120) % 3
+    np.savez(tree / "data.npz", x=4 * np.eye(3)[y] + rng.normal(size=(120, 3)), y=y)
+    return tree
+
+
+def with_lines(before: str, lines: str) -> str:
+    """The import joins the others, the entry the table."""
+    imported, entry = lines.split("\n\n")
+    assert entry.count("\n") == 1  # one line, as the page promises
+    first = "from labelproof.training.protocol"
+    before = before.replace(first, "\n".join((imported, first)), 1)
+    return re.sub(r"(: dict\[str, (?:type\[)?Method\]?\] = \{\n)", rf"\1{entry}", before, count=1)
+
+
+def started(tree: Path, *words: str) -> subprocess.Popen[str]:
+    env = {**os.environ, "PYTHONPATH": str(tree / "src"), "OMP_NUM_THREADS": "1"}
+    pipe = subprocess.PIPE
+    return subprocess.Popen(
+        [sys.executable, *words], cwd=tree, env=env, stdout=pipe, stderr=pipe, text=True
+    )
+
+
+def python(tree: Path, *words: str) -> str:
+    """What a Python process printed; it must not fail."""
+    process = started(tree, *words)
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 0, out + err
+    return out
+
+
+def labelproof(tree: Path, *words: str) -> str:
+    return python(tree, "-m", "labelproof", *words)
+
+
+def test_it_is_about_sixty_lines_of_code():
+    (code,) = (text for name, text in BLOCK.findall(PAGE) if name.endswith(f"{NAME}.py"))
+    lines = [line for line in code.splitlines() if line.strip()]
+    assert len(lines) <= 65
+
+
+def test_methods_and_plan_know_it(tree):
+    listed = {row["name"]: row for row in json.loads(labelproof(tree, "methods", "--json"))}
+    assert listed[NAME]["recipes"] == ["cifar10-symmetric-0.4"]
+    assert listed[NAME]["settings"]["log_zero"] == 4.0
+    assert "epochs" in labelproof(tree, "plan", "data.npz", "--method", NAME, "--device", "cpu")
+
+
+def test_it_is_fitted_stopped_and_resumed(tree):
+    words = ("-m", "labelproof", "fit", "data.npz", "--method", NAME, "--out", "run")
+    words = (*words, "--device", "cpu", "--calibrate", "quick", "--epochs", "80")
+    process = started(tree, *words)
+    checkpoint = tree / "run" / "checkpoint.pt"
+    while not checkpoint.exists():
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    python(tree, *words, "--resume")
+    assert json.loads((tree / "run" / "summary.json").read_text())
+    assert json.loads((tree / "run" / "run.json").read_text())["method"] == NAME
+
+
+def test_the_bench_runs_it(tree):
+    words = ("digits", "--scale", "tiny", "--methods", NAME, "--epochs", "1", "--seeds", "1")
+    labelproof(tree, "bench", *words, "--jobs", "1", "--out", "b")
+    assert NAME in (tree / "b" / "digits-tiny" / "table.md").read_text()
+
+
+def test_the_contract_suite_passes(tree):
+    out = python(tree, "-m", "pytest", "tests/contract", "-k", NAME, "-p", "no:cacheprovider", "-v")
+    assert int(re.search(r"(\d+) passed", out)[1]) > 15
