@@ -76,6 +76,12 @@ def test_a_label_as_likely_right_as_wrong_is_no_suspect_and_keeps_its_name(resul
 def test_one_half_is_never_below_the_threshold() -> None:
     # 0.5 itself would lower the precision of the list from 0.9 to 0.7
     assert suspect_threshold(torch.tensor([0.1, 0.5]), 0.8) == 0.5
+    assert suspect_threshold(torch.tensor([0.1, 0.9]), 0.8) == 0.5
+
+
+def test_four_of_five_suspects_are_wrong_unless_told() -> None:
+    clean = torch.tensor([0.125, 0.25, 0.375]).double()  # means of 1 - clean: .875, .8125, .75
+    assert suspect_threshold(clean) == 0.375
 
 
 def test_a_list_that_meets_the_precision_exactly_is_kept() -> None:
