@@ -1,7 +1,7 @@
 """What the site adds to the pages of this folder, while `make docs` builds it.
 
 - README, CONTRIBUTING and CHANGELOG of the repository become pages, with their links made to fit.
-- Every page of `methods/` gets its place in the navigation, in the order of its name.
+- Pages that the navigation does not name get a place in it, in the order of their names.
 - `reference/commands.md` is written from the commands themselves.
 """
 
@@ -26,13 +26,24 @@ LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)#:\s]+)(#[^)\s]*)?\)")
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Put the methods' pages into the navigation."""
-    found = sorted(Path(config.docs_dir, "methods").glob("*.md"))
-    pages = [f"methods/{page.name}" for page in found if page.name != "index.md"]
-    for section in config.nav or ():
-        if "Methods" in section:
-            section["Methods"] += pages
+    """Put pages that the navigation does not name into it: methods, and then all others."""
+    docs = Path(config.docs_dir)
+    named = set(_named(config.nav or []))
+    found = {page.relative_to(docs).as_posix() for page in docs.rglob("*.md")} - named
+    sections = {name: pages for entry in config.nav or () for name, pages in entry.items()}
+    sections["Methods"] += sorted(name for name in found if name.startswith("methods/"))
+    sections["Guide"] += sorted(name for name in found if "/" not in name)
+    sections["Tutorials"] += sorted(name for name in found if name.startswith("tutorials/"))
     return config
+
+
+def _named(entry: Any) -> Iterator[str]:
+    """The pages below an entry of the navigation."""
+    if isinstance(entry, str):
+        yield entry
+    else:
+        for part in entry.values() if isinstance(entry, dict) else entry:
+            yield from _named(part)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
