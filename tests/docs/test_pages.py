@@ -32,6 +32,8 @@ def test_the_page_on_architecture_names_every_package() -> None:
 
 def test_files_that_pages_name_exist() -> None:
     for page in PAGES:
+        if page.name == "adding-a-method.md":  # names the files of a method that is to be
+            continue
         for name in re.findall(r"`((?:src|tests|benchmarks)/[\w./]+)`", page.read_text("utf-8")):
             assert (ROOT / name).exists(), f"{page.name} names {name}"
 
