@@ -5,9 +5,14 @@ Property tests draw the same examples every time, so that a change is judged by 
 
 from __future__ import annotations
 
+import os
+import tempfile
+
 import torch
 from hypothesis import settings
 
+# Vectors of encoded pictures go to a folder of their own, never to the user's.
+os.environ["LABELPROOF_CACHE"] = tempfile.mkdtemp(prefix="labelproof-cache-")
 torch.set_num_threads(1)
 settings.register_profile("same", derandomize=True)
 settings.load_profile("same")

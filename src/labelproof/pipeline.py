@@ -14,11 +14,15 @@ from typing import Any
 import torch
 
 from labelproof import report
+from labelproof.data.encoders.apply import encoded
+from labelproof.data.encoders.registry import AUTO, NONE
 from labelproof.data.examples import Examples
 from labelproof.data.readers import Progress, load
+from labelproof.data.readers.published.named import NAMES
 from labelproof.errors import BadInput
 from labelproof.judging.tune import choose_lambda_u, decided, undecided
 from labelproof.judging.verdict import Judged, judge
+from labelproof.nets import VECTOR_NETS
 from labelproof.recipes.recipe import chosen_method, chosen_net
 from labelproof.run_files import FOLDS, TENSORBOARD, TRIALS
 from labelproof.runs import folder as runfolder
@@ -48,15 +52,36 @@ class Given:
 NOTHING = Given()
 
 
-def read(spec: RunSpec, progress: Progress | None = None) -> Given:
-    """The data that the spec names; test data is read as the training data was."""
+def read(
+    spec: RunSpec, progress: Progress | None = None, encoding: Progress | None = None
+) -> Given:
+    """The data that the spec names, encoded; test data is read as the training data was.
+
+    Args:
+        spec: what to read.
+        progress: called with files read and all files.
+        encoding: called with examples encoded and all examples.
+    """
+    data = read_raw(spec, progress)
+    data = encoded(data, wanted_encoder(spec), cache=spec.reading.cache, progress=encoding)
+    test = load(spec.test, spec.reading, data, progress) if spec.test else None
+    return Given(data=data, test=test)
+
+
+def read_raw(spec: RunSpec, progress: Progress | None = None) -> Examples:
+    """The training data that the spec names, before any encoder."""
     if spec.data is None:
         raise BadInput("the spec names no data; name some, or hand it over.")
     data = load(spec.data, spec.reading, progress=progress)
-    if spec.flip is not None:
-        data = replace(data, mirrored=spec.flip)
-    test = load(spec.test, spec.reading, data, progress) if spec.test else None
-    return Given(data=data, test=test)
+    return data if spec.flip is None else replace(data, mirrored=spec.flip)
+
+
+def wanted_encoder(spec: RunSpec) -> str:
+    """The encoder that the spec names; `auto` is none where pixels are what was asked for."""
+    if spec.encoder != AUTO:
+        return spec.encoder
+    pixels = spec.net not in {"auto", *VECTOR_NETS}
+    return NONE if spec.recipe or spec.data in NAMES or pixels else AUTO
 
 
 def assemble(spec: RunSpec, given: Given = NOTHING) -> Assembled:

@@ -11,6 +11,7 @@ import labelproof
 from labelproof.cli.bench import bench
 from labelproof.cli.corrupt import corrupt
 from labelproof.cli.demo import demo
+from labelproof.cli.encoders import encoders
 from labelproof.cli.export import export
 from labelproof.cli.fit import fit
 from labelproof.cli.methods import methods
@@ -64,5 +65,17 @@ def options(
     """Train a classifier on labels that are partly wrong, and find out which ones are."""
 
 
-for command in (demo, fit, report, review, predict, export, bench, plan, methods, corrupt):
+for command in (
+    demo,
+    fit,
+    report,
+    review,
+    predict,
+    export,
+    bench,
+    plan,
+    methods,
+    encoders,
+    corrupt,
+):
     app.command(cls=Once)(command)

@@ -46,6 +46,7 @@ def fit(
     reviewed: opt.Reviewed = None,
     method: opt.MethodName = "dpc",
     net: opt.Net = "auto",
+    encoder: opt.Encoder = "auto",
     epochs: opt.Epochs = None,
     recipe: opt.Recipe = None,
     set_: opt.Set = None,

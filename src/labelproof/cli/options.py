@@ -85,7 +85,8 @@ MaxBad = Annotated[
 Cache = Annotated[
     Path | None,
     typer.Option(
-        help="Folder for decoded images, for sets that exceed memory.", rich_help_panel=READING
+        help="Folder for encoded vectors, and for decoded images that exceed memory.",
+        rich_help_panel=READING,
     ),
 ]
 MemoryGb = Annotated[
@@ -133,6 +134,15 @@ Net = Annotated[
         help="auto (by the data's size, or the recipe's), preact18, preact18_he, preact18_narrow, "
         "preact32, resnet14, resnet32, resnet44, resnet56, resnet34, resnet50, "
         "inception_resnet_v2, compact, cnn9, cnn6, lenet, cnn, mlp.",
+        rich_help_panel=TRAINING,
+    ),
+]
+Encoder = Annotated[
+    str,
+    typer.Option(
+        help="What makes vectors of pictures or texts before training: auto, none (train on pixels "
+        "from scratch), a name that `labelproof encoders` lists, timm:NAME, hf:NAME or an ONNX "
+        "file.",
         rich_help_panel=TRAINING,
     ),
 ]

@@ -11,20 +11,24 @@ from rich.console import Console
 
 from labelproof import pipeline
 from labelproof.cli import options as opt
-from labelproof.cli.read_data import read
+from labelproof.cli.deadline import OutOfTime, at_most
+from labelproof.cli.read_data import read_raw
 from labelproof.cli.specs import spec_from
+from labelproof.data.encoders.glance import Glance, glance
+from labelproof.data.encoders.registry import DEFAULT, NONE
 from labelproof.data.examples import Examples
 from labelproof.data.readers import find_duplicates
 from labelproof.data.task import Task
 from labelproof.judging import How
 from labelproof.judging.crossfit import FEWEST, part_of, split, suited_to_half
 from labelproof.judging.tune import settled_for_now, trial_seconds, undecided
-from labelproof.training.estimate import Estimate, estimate
+from labelproof.training.estimate import SAMPLE, Estimate, estimate
 from labelproof.training.protocol import Method
 from labelproof.training.run import Trunk
 from labelproof.training.settings import settings_of
 from labelproof.views import views_sheet
 
+PATIENCE = 6.0  # seconds that measuring may take
 SHOWN = 12  # classes, duplicates and files listed one by one
 
 
@@ -50,6 +54,7 @@ def plan(
     noise: opt.Noise = None,
     method: opt.MethodName = "dpc",
     net: opt.Net = "auto",
+    encoder: opt.Encoder = "auto",
     epochs: opt.Epochs = None,
     recipe: opt.Recipe = None,
     set_: opt.Set = None,
@@ -65,31 +70,37 @@ def plan(
     Example: labelproof plan digits --method dpc --show-views views.png
     """
     spec = spec_from(ctx)
-    parts = pipeline.assemble(spec, read(spec))
+    raw = read_raw(spec)
+    seen = glance(raw, NONE if show_views else pipeline.wanted_encoder(spec))
+    parts = pipeline.assemble(spec, pipeline.Given(data=seen.examples))
     task, trunk, where, record = parts.prepared.task, parts.trunk, parts.device, parts.method
     console = Console(soft_wrap=True, highlight=False)
-    console.print("\n".join(_data_lines(parts.data, task)))
+    console.print("\n".join(_data_lines(raw, task) + _encoder_lines(seen)))
     settings = ", ".join(f"{name}={value}" for name, value in settings_of(record).items())
     console.print(f"Method:  {spec.method} ({settings})\nNetwork: {parts.net} on {where}")
-    with Console(stderr=True).status("measuring a few batches"):
-        trials = trial_seconds(task, record, trunk, where) if undecided(record) else None
-        record = settled_for_now(record, task.kind)
-        measured = estimate(task, record, trunk, where)
-        again = _calibration(task, record, trunk, where) if spec.how == "folds" else 0.0
-    console.print("\n".join(_time_lines(measured, spec.how, again, trials)))
+    try:
+        with Console(stderr=True).status("measuring a few batches"), at_most(PATIENCE):
+            trials = trial_seconds(task, record, trunk, where) if undecided(record) else None
+            record = settled_for_now(record, task.kind)
+            measured = estimate(task, record, trunk, where)
+            again = _calibration(task, record, trunk, where) if spec.how == "folds" else 0.0
+        more = seen.seconds + (trials or 0.0) + again
+        console.print("\n".join(_time_lines(measured, spec.how, again, trials, more)))
+    except OutOfTime:
+        console.print(_too_long(task, record))
     if show_views:
         views_sheet(task.x, task.views, show_views, torch.Generator().manual_seed(spec.seed))
         console.print(f"Views:   {show_views}")
 
 
 def _data_lines(examples: Examples, task: Task) -> list[str]:
-    shape = " x ".join(map(str, task.x.shape))
+    shape = " x ".join(map(str, examples.x.shape))
     counts = task.y.bincount(minlength=task.num_classes).tolist()
     named = [f"{name}: {n}" for name, n in zip(task.classes, counts, strict=True)]
     more = [f"and {len(named) - SHOWN} more"] if len(named) > SHOWN else []
-    held = "in memory" if task.x.resident else "read from disk as needed"
+    held = "in memory" if examples.x.resident else "read from disk as needed"
     lines = [
-        f"Data:    {task.size} {task.kind} of {shape}, {held}",
+        f"Data:    {task.size} {examples.kind} of {shape}, {held}",
         f"Classes: {task.num_classes} ({', '.join(named[:SHOWN] + more)})",
     ]
     if examples.test is not None:
@@ -120,7 +131,28 @@ def _duplicate_lines(examples: Examples) -> list[str]:
     return lines
 
 
-def _time_lines(measured: Estimate, how: How, again: float, trials: float | None) -> list[str]:
+def _encoder_lines(seen: Glance) -> list[str]:
+    if seen.encoder is None:
+        return [seen.why] if seen.why else []
+    return [
+        f"Encoder: {seen.encoder}, about {_duration(seen.seconds)} for all pictures, once; "
+        "then kept in the cache"
+    ]
+
+
+def _too_long(task: Task, method: Method) -> str:
+    """A bound from below, where not even a small part could be trained in the time there was."""
+    epochs = sum(phase.epochs for phase in method.plan())
+    least = PATIENCE * task.size / min(SAMPLE, task.size) * epochs
+    text = f"Time:    more than {_duration(least)} on this machine"
+    if task.kind == "images":
+        text += f"; minutes with an encoder instead: --encoder {DEFAULT}"
+    return text
+
+
+def _time_lines(
+    measured: Estimate, how: How, again: float, trials: float | None, more: float
+) -> list[str]:
     lines = [
         f"Memory:  {measured.data_bytes / 1e6:.1f} MB of data, "
         f"{measured.parameters * 12 / 1e6:.1f} MB of weights, gradients and momentum"
@@ -130,7 +162,7 @@ def _time_lines(measured: Estimate, how: How, again: float, trials: float | None
     if trials is not None:
         lines.append(_trials_line(trials))
     lines.append(_calibration_line(how, again))
-    whole = _duration(measured.seconds + again + (trials or 0.0))
+    whole = _duration(measured.seconds + more)
     lines.append(f"         about {whole} in all (measured on a part)")
     return lines
 
@@ -164,4 +196,6 @@ def _calibration_line(how: How, seconds: float) -> str:
 
 
 def _duration(seconds: float) -> str:
+    if seconds >= 7200:
+        return f"{seconds / 3600:.0f} hours"
     return f"{seconds / 60:.1f} minutes" if seconds >= 60 else f"{seconds:.0f} seconds"

@@ -6,41 +6,82 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import Progress
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
 
 from labelproof import pipeline
 from labelproof.data.examples import Examples
 from labelproof.data.readers import SourceOptions, load
 from labelproof.runs.spec import RunSpec
 
+Advance = Callable[[int, int], None]
+
 
 def read(spec: RunSpec) -> pipeline.Given:
     """Training data, and test data read in the same way."""
     console = Console(stderr=True)
-    with _bar(console, str(spec.data)) as progress:
-        given = pipeline.read(spec, progress)
+    with _bar(console, str(spec.data)) as (progress, encoding):
+        given = pipeline.read(spec, progress, encoding)
     assert given.data is not None
     _warn(console, given.data)
     return given
 
 
+def read_raw(spec: RunSpec) -> Examples:
+    """Training data before any encoder."""
+    console = Console(stderr=True)
+    with _bar(console, str(spec.data)) as (progress, _):
+        examples = pipeline.read_raw(spec, progress)
+    _warn(console, examples)
+    return examples
+
+
 def read_like(data: str, options: SourceOptions, like: Examples) -> Examples:
     """Data to predict on, read as the training data was."""
     console = Console(stderr=True)
-    with _bar(console, data) as progress:
+    with _bar(console, data) as (progress, _):
         examples = load(data, options, like, progress)
     _warn(console, examples)
     return examples
 
 
 def _warn(console: Console, examples: Examples) -> None:
-    for warning in examples.about.get("warnings", ()):
+    for warning in (*examples.about.get("warnings", ()), *examples.about.get("notes", ())):
         console.print(f"note: {warning}", soft_wrap=True, highlight=False)
 
 
 @contextmanager
-def _bar(console: Console, data: str) -> Iterator[Callable[[int, int], None]]:
-    """A progress bar over the files that are read, in a terminal alone."""
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(f"reading {data}", total=None, visible=False)
-        yield lambda done, total: bar.update(task, completed=done, total=total, visible=True)
+def _bar(console: Console, data: str) -> Iterator[tuple[Advance, Advance]]:
+    """Progress bars over the files that are read and encoded, in a terminal alone."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        Rate(),
+        TimeRemainingColumn(),
+    )
+    quiet = not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=quiet) as bar:
+        yield _steps(bar, f"reading {data}"), _steps(bar, "encoding")
+
+
+def _steps(bar: Progress, what: str) -> Advance:
+    task = bar.add_task(what, total=None, visible=False)
+    return lambda done, total: bar.update(task, completed=done, total=total, visible=True)
+
+
+class Rate(ProgressColumn):
+    """Examples a second."""
+
+    def render(self, task: Task) -> Text:
+        """Such as `118 a second`."""
+        speed = task.finished_speed or task.speed
+        return Text(f"{speed:.0f} a second" if speed else "")

@@ -75,15 +75,16 @@ class FromExamples:
 
     def picture(self, index: int, edge: int) -> Picture | None:
         """The picture as the network saw it, in RGB."""
-        if self._examples.kind != "images":
+        pictures = self._examples.raw or self._examples.x
+        if len(pictures.shape) != 3:
             return None
-        return encode(self._examples.x.take(torch.tensor([index]))[0].numpy(), edge)
+        return encode(pictures.take(torch.tensor([index]))[0].numpy(), edge)
 
     def text(self, index: int) -> str | None:
         """The caption, or the first numbers of a vector."""
         if self._examples.captions is not None:
             return shorten(self._examples.captions[index])
-        if self._examples.kind == "images":
+        if self._examples.kind == "images" or self._examples.raw is not None:
             return None
         values = self._examples.x.take(torch.tensor([index]))[0].tolist()
         first = ", ".join(f"{value:.3g}" for value in values[:NUMBERS])

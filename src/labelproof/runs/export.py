@@ -22,11 +22,13 @@ from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
 import labelproof
+from labelproof.data.encoders.pictures import PictureEncoding
 from labelproof.data.optional_packages import need
 from labelproof.errors import BadInput, RunFailed
 from labelproof.files import write_json, written_whole
 from labelproof.judging.scores import scores
 from labelproof.run_files import RUN
+from labelproof.runs.export_pictures import check_pictures, with_encoder
 from labelproof.runs.load import Loaded
 from labelproof.runs.manifest import PARTS, write_manifest
 from labelproof.runs.model import Model
@@ -107,8 +109,14 @@ class Whole(nn.Module):
         return model.link(scores(model.method, model.state, self.plain(x), model.link.of))
 
 
-def export_onnx(model: Model, out: Path) -> None:
+def export_onnx(model: Model, out: Path, encoding: PictureEncoding | None = None) -> None:
     """Write one ONNX file that equals the model at any batch size; it is checked before it appears.
+
+    Args:
+        model: the model.
+        out: the file.
+        encoding: the encoder of the pictures, where the model was trained on vectors of pictures;
+            the file then takes the pictures.
 
     Raises:
         BadInput: a package of the extra `export` is missing, or the path cannot be written.
@@ -126,9 +134,16 @@ def export_onnx(model: Model, out: Path) -> None:
         "kind": model.task.kind,
         "method": type(model.method).__name__,
     }
+    if encoding is not None:
+        made = with_encoder(made, encoding)
+        shape = json.dumps(encoding.shape)
+        about = {**about, "kind": "images", "encoder": encoding.name, "pictures": shape}
     onnx.helper.set_model_props(made, about)
     data = made.SerializeToString()
-    _compare(runtime, data, whole, model)
+    if encoding is not None:
+        check_pictures(data, whole, encoding)
+    else:
+        _compare(runtime, data, whole, model)
     with written_whole(out) as aside:
         aside.write_bytes(data)
 

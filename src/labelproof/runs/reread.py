@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from labelproof.data.encoders.pictures import standing_for
 from labelproof.data.examples import Examples
 from labelproof.data.readers import Progress, load
 from labelproof.data.task import Task
@@ -56,6 +57,9 @@ def read_again(
     if spec.data is None:
         raise BadInput("the data of this run came from memory and cannot be read again.")
     examples = load(spec.data, spec.reading, progress=progress)
+    encoding = (record.get("data") or {}).get("encoding") or {}
+    if "rule" in encoding:
+        examples = standing_for(examples, encoding)
     held = read_held(folder, record)
     if (
         len(examples) != len(rows)

@@ -37,6 +37,7 @@ class RunSpec:
     recipe: str | None = None  # published settings to start from
     settings: Mapping[str, Any] = field(default_factory=dict)  # changes to the method's settings
     net: str = "auto"
+    encoder: str = "auto"  # what makes vectors of pictures and texts; none: nothing
     calibrate: How | None = None  # None: folds, or quick with a recipe
     seed: int = 0
     device: str = "auto"

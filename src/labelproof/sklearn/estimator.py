@@ -24,13 +24,22 @@ from sklearn.utils.validation import (
 )
 from torch import nn
 
+from labelproof.data.encoders.apply import encoded
+from labelproof.data.encoders.pictures import PictureEncoding, encode_like
+from labelproof.data.encoders.registry import AUTO, NONE
 from labelproof.data.examples import Examples
 from labelproof.data.readers.arrays import as_inputs
-from labelproof.data.readers.frames import from_features, needs_encoding
+from labelproof.data.readers.frames import (
+    are_texts,
+    from_features,
+    from_texts,
+    needs_encoding,
+)
 from labelproof.errors import BadInput
 from labelproof.judging import How
 from labelproof.judging.label_table import LabelTable
 from labelproof.judging.verdict import Judged
+from labelproof.nets import VECTOR_NETS
 from labelproof.pipeline import Given, run
 from labelproof.runs.model import Prediction, in_double, model_of
 from labelproof.runs.spec import RunSpec
@@ -51,6 +60,9 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         method: a name (see `labelproof methods`), or a method's record, such as `DPC(lr=0.01)`,
             which is then used as it stands.
         net: a network's name, a module that maps inputs to features, or a function that makes one.
+        encoder: what makes vectors of images and texts before training: `auto`, `none`, a name that
+            `labelproof encoders` lists, `timm:NAME`, `hf:NAME` or the path of an ONNX file. `auto`
+            is `none` with a network of your own.
         epochs: passes over the data; chosen by kind and size of the data where None.
         settings: other hyper-parameters of a method given by name, such as `{"lr": 0.01}`.
         calibrate: whether probabilities are calibrated; no true label is needed for it, but the
@@ -83,6 +95,7 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         method: str | Method = "dpc",
         *,
         net: str | nn.Module | Callable[[], nn.Module] = "auto",
+        encoder: str = "auto",
         epochs: int | None = None,
         settings: Mapping[str, Any] | None = None,
         calibrate: bool | Literal["quick"] = True,
@@ -92,6 +105,7 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     ) -> None:
         self.method = method
         self.net = net
+        self.encoder = encoder
         self.epochs = epochs
         self.settings = settings
         self.calibrate = calibrate
@@ -101,7 +115,7 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def fit(self, X: Any, y: Any) -> NoisyLabelClassifier:
         """Train on inputs X and their given labels y, which may be partly wrong."""
-        examples, codes = self._examples(X, y)
+        examples = self._examples(X, y)
         spec = RunSpec(
             method=self.method if isinstance(self.method, str) else type(self.method).__name__,
             settings=self._settings(),
@@ -110,7 +124,7 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             device=self.device,
         )
         given = Given(
-            data=replace(examples, labels=codes, classes=tuple(map(str, self.classes_))),
+            data=examples,
             method=None if isinstance(self.method, str) else self.method,
             net=self.net,
         )
@@ -163,8 +177,8 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     # ---- what fit is made of ----
 
-    def _examples(self, X: Any, y: Any) -> tuple[Examples, Array]:
-        """Checked inputs and the codes of the labels; sets `classes_`."""
+    def _examples(self, X: Any, y: Any) -> Examples:
+        """Checked inputs, encoded, with the codes of the labels; sets `classes_`."""
         if y is None:
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None."
@@ -178,19 +192,26 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             raise BadInput(
                 f"expected two classes or more, but there is one class, {self.classes_[0]}."
             )
-        return inputs, codes.astype(np.int64)
+        names = tuple(map(str, self.classes_))
+        examples = replace(inputs, labels=codes.astype(np.int64), classes=names)
+        pixels = self.net not in ("auto", *VECTOR_NETS)
+        return encoded(examples, NONE if pixels and self.encoder == AUTO else self.encoder)
 
     def _inputs(self, X: Any, *, reset: bool, like: Examples | None = None) -> Examples:
-        """Vectors by scikit-learn's checks, frames by their encoder, images by our own checks."""
+        """Vectors by scikit-learn's checks, frames and texts by their encoder, images by ours."""
+        blank = np.arange(len(X)) % 2 if like is None else None
+        if are_texts(X, like):
+            return from_texts(X, blank, like=like, name="X")
         if needs_encoding(X, like):
             validate_data(self, X, reset=reset, skip_check_array=True)
-            blank = np.arange(len(X)) % 2 if like is None else None
             return from_features(X, blank, like=like)
         if getattr(X, "ndim", 2) > 2:
             inputs = as_inputs(X, what="X")
             if reset:
                 self.n_features_in_ = math.prod(inputs.shape)
-            return Examples(x=inputs, labels=None)
+            pictures = Examples(x=inputs, labels=None)
+            seen = like is not None and isinstance(like.encoder, PictureEncoding)
+            return encode_like(pictures, like) if like is not None and seen else pictures
         checked = validate_data(self, X, reset=reset, dtype=(np.float32, np.float64, np.float16))
         return Examples(x=as_inputs(np.array(checked), what="X"), labels=None)
 

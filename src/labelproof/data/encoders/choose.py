@@ -30,7 +30,7 @@ class Decision:
     why: str
 
 
-def worth_encoding(examples: Examples, encoder: PictureEncoder) -> Decision:
+def worth_encoding(examples: Examples, encoder: PictureEncoder, sample: int = SAMPLE) -> Decision:
     """Encode photos always, tiny pictures only where that predicts held-out given labels better.
 
     The rival is a support vector machine on the plain pixels, which stands for what a network
@@ -39,7 +39,7 @@ def worth_encoding(examples: Examples, encoder: PictureEncoder) -> Decision:
     edge = min(examples.x.shape[:2])
     if edge > TINY:
         return Decision(encode=True, why=f"Pictures are encoded with {encoder.name}.")
-    rows, labels = _sample(examples)
+    rows, labels = _sample(examples, sample)
     if len(np.unique(labels)) < 2:
         return Decision(encode=True, why=f"Pictures are encoded with {encoder.name}.")
     part = Subset(examples.x, torch.from_numpy(rows))
@@ -56,17 +56,20 @@ def worth_encoding(examples: Examples, encoder: PictureEncoder) -> Decision:
 
 def agreement(model: Any, x: Matrix, labels: npt.NDArray[np.int64]) -> float:
     """Share of held-out given labels that a model trained on the others predicts."""
-    from sklearn.model_selection import KFold, cross_val_score
+    from sklearn.model_selection import StratifiedKFold, cross_val_score
 
-    folds = KFold(FOLDS, shuffle=True, random_state=SEED)
+    folds = StratifiedKFold(FOLDS, shuffle=True, random_state=SEED)
     return float(cross_val_score(model, x, labels, cv=folds).mean())
 
 
-def _sample(examples: Examples) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    count = len(examples)
-    rows = np.random.default_rng(SEED).permutation(count)[: min(SAMPLE, count)]
+def _sample(examples: Examples, most: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Some rows with their labels; classes too rare to be held out are left out."""
     assert examples.labels is not None
-    return np.sort(rows), np.asarray(examples.labels)[np.sort(rows)]
+    given = np.asarray(examples.labels)
+    rows = np.sort(np.random.default_rng(SEED).permutation(len(given))[:most])
+    kinds, counts = np.unique(given[rows], return_counts=True)
+    rows = rows[np.isin(given[rows], kinds[counts >= FOLDS])]
+    return rows, given[rows]
 
 
 def _plain(part: Subset) -> Matrix:

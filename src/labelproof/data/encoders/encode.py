@@ -19,9 +19,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from labelproof.data.encoders.protocol import Batch, OpenEncoder, PictureEncoder
+from labelproof.data.encoders.protocol import Batch, OpenEncoder, PictureEncoder, Progress
 from labelproof.data.examples import Inputs
-from labelproof.data.readers.reading_options import Progress
 from labelproof.errors import BadInput, RunFailed
 from labelproof.files import written_whole
 
@@ -57,10 +56,9 @@ class Encoded:
         return self.key
 
 
-def encoding_key(x: Inputs, encoder: PictureEncoder) -> str:
-    """A hash that changes with the pictures, the weights or the input rule."""
-    text = f"{x.digest()}|{encoder.digest}|{encoder.rule}"
-    return hashlib.sha256(text.encode()).hexdigest()
+def encoding_key(x: Inputs, digest: str, rule: str) -> str:
+    """A hash that changes with the examples, the encoder's weights or its input rule."""
+    return hashlib.sha256(f"{x.digest()}|{digest}|{rule}".encode()).hexdigest()
 
 
 def default_cache() -> Path:
@@ -89,7 +87,7 @@ def encode(
     Raises:
         BadInput: If the encoder cannot be opened, or gives numbers that are not finite.
     """
-    key = encoding_key(x, encoder)
+    key = encoding_key(x, encoder.digest, str(encoder.rule))
     folder = _made(cache / f"vectors-{key[:32]}") if cache is not None else None
     parts: list[Half] = []
     work = _Lazy(encoder)

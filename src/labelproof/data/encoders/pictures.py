@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,9 @@ from typing import Any
 import torch
 
 from labelproof.data.encoders.encode import Encoded, encode, encoding_key
-from labelproof.data.encoders.protocol import PictureEncoder
+from labelproof.data.encoders.protocol import PictureEncoder, Progress
 from labelproof.data.encoders.registry import picture_encoder
-from labelproof.data.examples import Examples, Resident
-from labelproof.data.readers.reading_options import Progress
+from labelproof.data.examples import Examples, Inputs, Resident
 from labelproof.errors import BadInput
 
 
@@ -22,6 +22,7 @@ class PictureEncoding:
 
     name: str
     digest: str
+    rule: str  # the input rule, in words
     shape: tuple[int, ...]  # of one picture, before it is encoded
     features: int
 
@@ -30,6 +31,7 @@ class PictureEncoding:
         return {
             "encoder": self.name,
             "digest": self.digest,
+            "rule": self.rule,
             "pictures": list(self.shape),
             "features": self.features,
         }
@@ -65,7 +67,7 @@ def encode_pictures(
     test = examples.test
     if test is not None:
         test = encode_pictures(test, encoder, cache, progress)
-    return _with_vectors(replace(examples, test=test), encoder, x)
+    return with_vectors(replace(examples, test=test), encoder, x)
 
 
 def encode_like(
@@ -86,15 +88,24 @@ def without_vectors(like: Examples) -> Examples:
     return replace(like, x=raw, raw=None, encoder=None, test=None)
 
 
-def raw_digest(pictures: Examples, encoder: PictureEncoding) -> str:
-    """The digest that the vectors of these pictures have, found without encoding them."""
-    return encoding_key(pictures.x, encoder.encoder())
+def standing_for(pictures: Examples, encoding: Mapping[str, Any]) -> Examples:
+    """Pictures with the digest that their vectors have, found without encoding them.
+
+    Args:
+        pictures: The examples as they were read.
+        encoding: What `describe` said of the encoder.
+    """
+    key = encoding_key(pictures.x, str(encoding["digest"]), str(encoding["rule"]))
+    vectors = torch.empty((len(pictures), 0), dtype=torch.float16)
+    return replace(pictures, x=Encoded(vectors, key), raw=pictures.x)
 
 
-def _with_vectors(examples: Examples, encoder: PictureEncoder, x: Encoded) -> Examples:
+def with_vectors(examples: Examples, encoder: PictureEncoder, x: Inputs) -> Examples:
+    """Examples of pictures with their vectors in the pictures' place."""
     encoding = PictureEncoding(
         name=encoder.name,
         digest=encoder.digest,
+        rule=str(encoder.rule),
         shape=tuple(examples.x.shape),
         features=x.shape[0],
     )

@@ -5,7 +5,7 @@ Shapes: B batch, H and W the picture's sides, S the side a network wants, D widt
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 Batch = npt.NDArray[np.uint8]  # (B, H, W, 3)
 Vectors = npt.NDArray[np.float32]  # (B, D)
+Progress = Callable[[int, int], None]  # examples done, examples in all
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,6 +19,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from labelproof.data.encoders.columns import Column, TableEncoder
+from labelproof.data.encoders.pictures import PictureEncoding
 from labelproof.data.encoders.texts import TextEncoder, TransformerEncoder
 from labelproof.data.examples import Encoder, Examples, Resident
 from labelproof.errors import BadInput
@@ -43,12 +44,14 @@ def save_encoder(encoder: Encoder, folder: Path) -> None:
         record = {"kind": "text", "column": encoder.column, **words}
     elif isinstance(encoder, TransformerEncoder):
         record = {"kind": "transformer", **asdict(encoder)}
+    elif isinstance(encoder, PictureEncoding):
+        record = {"kind": "pictures", **asdict(encoder)}
     else:
         raise TypeError(f"no way to save a {type(encoder).__name__}")
     _write_json(folder / ENCODER, record)
 
 
-def load_encoder(folder: Path) -> TableEncoder | TextEncoder | TransformerEncoder:
+def load_encoder(folder: Path) -> Encoder:
     """Read back what `save_encoder` wrote.
 
     Raises:
@@ -107,9 +110,7 @@ def load_like(folder: Path) -> Examples:
         ) from None
 
 
-def _revive(
-    record: dict[str, Any], folder: Path
-) -> TableEncoder | TextEncoder | TransformerEncoder:
+def _revive(record: dict[str, Any], folder: Path) -> Encoder:
     kind = record.pop("kind")
     if kind == "table":
         columns = tuple(
@@ -118,6 +119,8 @@ def _revive(
         return TableEncoder(columns=columns, dropped=record["dropped"])
     if kind == "transformer":
         return TransformerEncoder(**record)
+    if kind == "pictures":
+        return PictureEncoding(**{**record, "shape": tuple(record["shape"])})
     if kind != "text":
         raise ValueError(f"unknown kind {kind!r}")
     arrays = load_file(folder / ENCODER_ARRAYS)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from labelproof.data.encoders.encode import default_cache
+from labelproof.data.encoders.pictures import PictureEncoding, encode_like, without_vectors
 from labelproof.data.examples import Examples
 from labelproof.data.readers.file_names import is_image, printable
 from labelproof.data.readers.huggingface import is_saved_dataset, load_saved
@@ -37,6 +39,9 @@ def load(
     Raises:
         BadInput: If the data cannot be used; the sentence says what was expected and what to do.
     """
+    if like is not None and isinstance(like.encoder, PictureEncoding):
+        pictures = load(data, options, without_vectors(like), progress)
+        return encode_like(pictures, like, options.cache or default_cache(), progress)
     if like is None:
         _check_options(data, options)
     if str(data) in NAMES:

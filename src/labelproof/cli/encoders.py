@@ -1,0 +1,77 @@
+"""`labelproof encoders`: what can make vectors of pictures and texts, and how fast it is here."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict, dataclass
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from labelproof.data.encoders.efficientnet_lite import LiteEncoder
+from labelproof.data.encoders.encode import BATCH
+from labelproof.data.encoders.registry import BUILT_IN, DEFAULT
+
+EDGE = 64  # pixels of the pictures that the speed is measured with
+REST = (
+    'timm:NAME      any pretrained network of timm (pip install "labelproof[timm]")\n'
+    "hf:NAME        a vision model of transformers, from a folder or the hub's cache\n"
+    "FILE.onnx      any ONNX file with one picture input and one output of features"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listed:
+    """What is known of an encoder."""
+
+    name: str
+    data: str
+    megabytes: int
+    licence: str
+    installed: bool
+    milliseconds: float | None  # of one example, measured here
+
+
+def encoders(
+    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+) -> None:
+    """List the encoders with size, licence, whether they are installed, and speed measured here."""
+    found = [listed(encoder) for encoder in BUILT_IN.values()]
+    if as_json:
+        typer.echo(json.dumps([asdict(row) for row in found], indent=2))
+        return
+    table = Table("name", "for", "MB", "licence", "installed", "ms each", box=None, pad_edge=False)
+    for row in found:
+        speed = f"{row.milliseconds:.1f}" if row.milliseconds is not None else ""
+        name = f"{row.name} (default)" if row.name == DEFAULT else row.name
+        there = "yes" if row.installed else "no"
+        table.add_row(name, row.data, str(row.megabytes), row.licence, there, speed)
+    console = Console(highlight=False)
+    console.print(table)
+    console.print(f"\n{REST}", soft_wrap=True)
+
+
+def listed(encoder: LiteEncoder) -> Listed:
+    """An encoder with its speed on this machine."""
+    installed = encoder.path is not None
+    return Listed(
+        name=encoder.name,
+        data="photos",
+        megabytes=encoder.megabytes,
+        licence=encoder.licence,
+        installed=installed,
+        milliseconds=_milliseconds(encoder) if installed else None,
+    )
+
+
+def _milliseconds(encoder: LiteEncoder) -> float:
+    work = encoder.open()
+    pictures = np.zeros((BATCH, EDGE, EDGE, 3), np.uint8)
+    work(pictures)  # the first pass pays for set-up
+    start = time.perf_counter()
+    work(pictures)
+    return 1000 * (time.perf_counter() - start) / BATCH
