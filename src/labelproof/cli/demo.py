@@ -25,7 +25,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="Where the two run folders go.")] = Path("runs/demo"),
     seed: Annotated[int, typer.Option(help="Decides everything random.")] = 0,
 ) -> None:
-    """Hand-written digits with 40% of the labels redrawn: ordinary training against DPC.
+    """Compare plain training with DPC on handwritten digits with 40% of the labels redrawn.
 
     Takes one to two minutes on two cores. An earlier demo in the same folder is continued or shown.
     """

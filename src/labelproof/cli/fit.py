@@ -54,7 +54,7 @@ def fit(
     seed: opt.Seed = 0,
     device: opt.Device = "auto",
     out: Annotated[
-        Path | None, typer.Option(help="Run folder; runs/DATA-METHOD where left out.")
+        Path | None, typer.Option(help="Run folder; by default runs/DATA-METHOD.")
     ] = None,
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Also write curves to RUN/tensorboard.")
@@ -63,16 +63,16 @@ def fit(
         bool,
         typer.Option(
             "--resume",
-            help="Continue the run in --out; start it where there is none, and say so where it "
-            "is finished.",
+            help="Continue the run in --out. Start it if there is none; do nothing if it is "
+            "finished.",
         ),
     ] = False,
 ) -> None:
-    """Train on DATA, whose labels may be partly wrong, and write down which labels look wrong.
+    """Train on DATA with partly wrong labels, and find out which labels are wrong.
 
-    The run folder holds labels.csv (every label, the most suspicious first, with a suggestion),
-    summary.json, the model, and a checkpoint after every epoch: a run that was stopped goes on with
-    --resume.
+    The run folder holds report.html for people, labels.csv (every label, the most suspicious first,
+    with a suggestion), summary.json and the model. A checkpoint is saved after every epoch; to
+    continue a stopped run, add --resume.
 
     Example: labelproof fit digits --noise symmetric:0.4
     """

@@ -62,10 +62,11 @@ def plan(
     seed: opt.Seed = 0,
     device: opt.Device = "auto",
     show_views: Annotated[
-        Path | None, typer.Option(help="Save a picture of the views a method trains on.")
+        Path | None,
+        typer.Option(help="Save a picture of the changed images that a method trains on."),
     ] = None,
 ) -> None:
-    """Say what was understood of DATA and how long training would take; nothing is trained.
+    """Show how DATA is read and how long training would take. Nothing is trained.
 
     Example: labelproof plan digits --method dpc --show-views views.png
     """

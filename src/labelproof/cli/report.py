@@ -31,7 +31,7 @@ DataOf = Annotated[
 
 
 def report(run: RunFolder, data: DataOf = None) -> None:
-    """Write report.html of RUN again: what was found, pictures of suspects, what to do next.
+    """Write report.html of RUN again: findings, pictures of suspects, what to do next.
 
     The data is read again for the pictures; where it is gone or has changed, the report does
     without them and says so.

@@ -22,7 +22,7 @@ def review(
     run: RunFolder,
     data: DataOf = None,
     port: Annotated[
-        int | None, typer.Option(help="Port of the page; a free one where left out.")
+        int | None, typer.Option(help="Port of the page; by default a free one.")
     ] = None,
     no_browser: Annotated[
         bool, typer.Option("--no-browser", help="Only print the address of the page.")
@@ -35,10 +35,11 @@ def review(
         ),
     ] = None,
 ) -> None:
-    """Look at the suspects of RUN on a page and keep, correct or skip each label.
+    """Review the suspects of RUN in your browser: keep, correct or skip each label.
 
-    The page is for this computer alone. Every decision is saved at once, in decisions.jsonl of the
-    run folder; go on at any time. Then fit again: labelproof fit DATA --reviewed RUN
+    Only this computer can open the page. Every decision is saved at once, in decisions.jsonl of the
+    run folder, so you can stop and continue at any time. Then train again:
+    labelproof fit DATA --reviewed RUN
 
     Example: labelproof review runs/digits-dpc
     """

@@ -1,4 +1,4 @@
-"""`NoisyLabelClassifier`: the whole of labelproof with scikit-learn's manners.
+"""`NoisyLabelClassifier`: all of labelproof behind scikit-learn's interface.
 
 Shapes: N training examples, M examples to predict, C classes, D features.
 """
