@@ -7,6 +7,7 @@ import pytest
 from labelproof.errors import BadInput
 from labelproof.methods import METHODS
 from labelproof.nets import NETS
+from labelproof.recipes.load import Recipe, Recipes, read, recipes_of
 from labelproof.recipes.recipe import (
     chosen_method,
     chosen_net,
@@ -19,13 +20,48 @@ from labelproof.recipes.recipe import (
 from tiny import blobs
 
 
-@pytest.mark.parametrize("name", METHODS)
-def test_every_recipe_makes_a_method(name):
-    assert own_data(name, "vectors").epochs <= 20
-    assert own_data(name, "images").epochs <= 100
-    assert published_names(name)
-    for experiment in published_names(name):
-        assert published(name, experiment).epochs > 0
+def test_every_recipe_makes_a_method_with_a_known_network_and_a_source():
+    for name in METHODS:
+        assert own_data(name, "vectors").epochs <= 20
+        assert own_data(name, "images").epochs <= 100
+        recipes = recipes_of(name).published
+        assert recipes
+        for experiment, recipe in recipes.items():
+            assert published(name, experiment).epochs > 0
+            assert recipe.net in (*NETS, "auto")
+            assert recipe.source
+
+
+def test_a_method_without_a_file_has_its_own_defaults():
+    assert recipes_of("nobody's") == Recipes()
+
+
+def test_what_a_file_of_recipes_says():
+    known = read(
+        """
+        [vectors]
+        epochs = 3
+        [[published]]
+        names = ["a", "b"]
+        source = "table 1"
+        star = { consistency = 2.0 }
+        decay_at = [0.5, 0.8]
+        [[published]]
+        source = "table 2"
+        ours = true
+        net = "cnn"
+        [published.lr]
+        c = 0.1
+        d = 0.2
+        """
+    )
+    assert known.vectors == {"epochs": 3}
+    assert known.images == {}
+    assert list(known.published) == ["a", "b", "c", "d", "a-star", "b-star"]
+    assert known.published["b"] == Recipe(settings={"decay_at": (0.5, 0.8)}, source="table 1")
+    assert known.published["d"].settings == {"lr": 0.2}
+    assert (known.published["d"].ours, known.published["d"].net) == (True, "cnn")
+    assert known.published["a-star"].settings == {"decay_at": (0.5, 0.8), "consistency": 2.0}
 
 
 @pytest.mark.parametrize(
@@ -57,12 +93,6 @@ def test_a_recipe_brings_its_network():
     assert chosen_net("cnn", "dpc", "images", "cifar10n-worst") == "cnn"
     assert chosen_net("auto", "dpc", "vectors", "cifar10n-worst") == "auto"
     assert chosen_net("auto", "dpc", "images") == "auto"
-
-
-@pytest.mark.parametrize("name", METHODS)
-def test_the_networks_of_recipes_exist(name):
-    nets = {chosen_net("auto", name, "images", recipe) for recipe in published_names(name)}
-    assert nets <= {*NETS, "auto"}
 
 
 def test_a_warm_up_takes_at_most_half_of_fewer_epochs():

@@ -11,6 +11,7 @@ from labelproof.recipes.recipe import (
     published_names,
     read_settings,
 )
+from labelproof.training.settings import settings_of
 from tiny import blobs
 
 TRAINER = ("epochs", "batch", "lr", "momentum", "weight_decay")
@@ -136,21 +137,20 @@ NETWORKS = [
 ]
 
 
-@pytest.mark.parametrize(("method", "recipe", "values"), TRAINERS)
-def test_trainer(method, recipe, values):
-    record = published(method, recipe)
-    assert tuple(getattr(record, name) for name in TRAINER) == values
+def test_trainers_and_values():
+    for method, recipe, values in TRAINERS:
+        found = tuple(settings_of(published(method, recipe))[name] for name in TRAINER)
+        assert (method, recipe, found) == (method, recipe, values)
+    for method, recipe, field, value in VALUES:
+        found = settings_of(published(method, recipe))[field]
+        near = pytest.approx(value) if isinstance(value, float) else value
+        assert (method, recipe, field, found) == (method, recipe, field, near)
 
 
-@pytest.mark.parametrize(("method", "recipe", "field", "value"), VALUES)
-def test_value(method, recipe, field, value):
-    assert getattr(published(method, recipe), field) == pytest.approx(value)
-
-
-@pytest.mark.parametrize(("method", "recipe", "rates"), RATES)
-def test_learning_rate(method, recipe, rates):
-    seen = {epoch: rate_in_epoch(published(method, recipe), epoch) for epoch in rates}
-    assert seen == pytest.approx(rates)
+def test_learning_rates():
+    for method, recipe, rates in RATES:
+        seen = {epoch: rate_in_epoch(published(method, recipe), epoch) for epoch in rates}
+        assert (method, recipe, seen) == (method, recipe, pytest.approx(rates))
 
 
 def rate_in_epoch(method, epoch: int) -> float:
@@ -163,9 +163,10 @@ def rate_in_epoch(method, epoch: int) -> float:
     return learner.optimiser.param_groups[0]["lr"]
 
 
-@pytest.mark.parametrize(("method", "recipe", "net"), NETWORKS)
-def test_network(method, recipe, net):
-    assert chosen_net("auto", method, "images", recipe) == net
+def test_networks():
+    for method, recipe, net in NETWORKS:
+        found = chosen_net("auto", method, "images", recipe)
+        assert (method, recipe, found) == (method, recipe, net)
 
 
 @pytest.mark.parametrize(
