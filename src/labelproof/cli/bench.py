@@ -34,8 +34,8 @@ def bench(
     scale: Annotated[
         str,
         typer.Option(
-            help="paper: published settings, needs a GPU; small: an evening on two cores; tiny: one "
-            "or two minutes, needs no data."
+            help="paper: published settings, needs a GPU; small: an evening on two cores; tiny: a "
+            "minute or two, needs no data."
         ),
     ] = "small",
     data: Annotated[

@@ -52,7 +52,7 @@ def encoders(
         table.add_row(name, row.data, str(row.megabytes), row.licence, there, speed)
     console = Console(highlight=False)
     console.print(table)
-    console.print(f"\n{REST}", soft_wrap=True)
+    console.print(f"\n{REST}", markup=False, soft_wrap=True)
 
 
 def listed(encoder: LiteEncoder) -> Listed:
