@@ -1,0 +1,144 @@
+"""Softmax regression on all folds at once: scores of labels by models that have not seen them.
+
+    min over W, b of  mean CE(softmax(x W + b), targets) + penalty / 2 |W|²
+
+All folds, and a fit to everything, are solved together by Nesterov's method in the eigenbasis of
+the inputs, where Böhning's bound on the curvature (Ann. Inst. Stat. Math. 1992) is diagonal: steps
+need no line search. A path of penalties, each begun at the one before, takes seconds.
+
+Shapes: N examples, D features, C classes, K folds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn.functional import one_hot
+
+from labelproof.functional.select import of_label
+
+PENALTIES = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
+STEPS = 40  # for each penalty
+CLOSE = 1e-4  # a step smaller than this in every weight ends the search
+CURVATURE = 0.55  # of the cross-entropy by a logit, at the most 1/2, with some room
+FLAT = 1e-6  # directions with less of the largest variance are left out
+
+
+@dataclass(frozen=True, kw_only=True)
+class CrossFit:
+    """A regression fitted to everything, and what regressions without each fold say of it."""
+
+    log_probs: Tensor  # (N, C) out of fold
+    weight: Tensor  # (D, C) of the fit to everything
+    bias: Tensor  # (C,)
+    penalty: float
+    likelihood: float  # mean log-probability of the labels out of fold
+
+
+def folds_of(labels: Tensor, count: int, rng: torch.Generator) -> Tensor:
+    """A fold for every example, (N,): at random, each class spread as evenly as can be."""
+    order = torch.randperm(len(labels), generator=rng)
+    order = order[labels[order].argsort(stable=True)]
+    fold = torch.empty(len(labels), dtype=torch.int64)
+    fold[order] = torch.arange(len(labels)) % count
+    return fold
+
+
+def cross_fit(
+    x: Tensor,
+    labels: Tensor,
+    classes: int,
+    fold: Tensor,
+    *,
+    targets: Tensor | None = None,
+    penalties: Sequence[float] = PENALTIES,
+) -> CrossFit:
+    """Fit with every penalty and keep the one that predicts labels out of fold best.
+
+    The path goes from strong to weak penalties and ends at the first that does worse.
+
+    Args:
+        x: (N, D) inputs on a sensible scale, float32.
+        labels: (N,) classes whose likelihood out of fold decides.
+        classes: C.
+        fold: (N,) the fold of each example, 0 to K - 1.
+        targets: (N, C) distributions to fit; the labels where None.
+        penalties: in descending order.
+    """
+    goal = one_hot(labels, classes).float() if targets is None else targets.float()
+    basis, variance = _eigenbasis(x)
+    inputs, number = x @ basis, int(fold.max()) + 1
+    keep = torch.stack([(fold != k).float() for k in range(number)] + [torch.ones(len(x))])
+    weight = torch.zeros(number + 1, inputs.shape[1], classes)
+    bias = torch.zeros(number + 1, classes)
+    best: CrossFit | None = None
+    for penalty in penalties:
+        weight, bias = _solve(inputs, variance, goal, keep, penalty, weight, bias)
+        log_probs = torch.empty(len(x), classes)
+        for k in range(number):
+            rows = fold == k
+            log_probs[rows] = (inputs[rows] @ weight[k] + bias[k]).log_softmax(1)
+        found = CrossFit(
+            log_probs=log_probs,
+            weight=basis @ weight[-1],
+            bias=bias[-1],
+            penalty=penalty,
+            likelihood=of_label(log_probs, labels).mean().item(),
+        )
+        if best is not None and found.likelihood <= best.likelihood:
+            break
+        best = found
+    assert best is not None
+    return best
+
+
+def _eigenbasis(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Directions (D, R) in which the inputs vary, and their mean squares (R,)."""
+    moments = (x.T @ x).double() / len(x)
+    squares, directions = torch.linalg.eigh(moments)
+    used = squares > FLAT * squares[-1].clamp_min(1e-30)
+    return directions[:, used].float(), squares[used].float()
+
+
+def _solve(
+    x: Tensor,
+    variance: Tensor,
+    targets: Tensor,
+    keep: Tensor,
+    penalty: float,
+    weight: Tensor,
+    bias: Tensor,
+) -> tuple[Tensor, Tensor]:
+    """Weights (K + 1, R, C) and biases (K + 1, C) that minimise every fold's objective."""
+    share = (keep / keep.sum(1, keepdim=True)).T[:, :, None]  # (N, K + 1, 1)
+    stride = (1 / (CURVATURE * variance + penalty))[None, :, None]
+    ahead, ahead_bias, pace = weight.clone(), bias.clone(), 1.0
+    for _ in range(STEPS):
+        slope, slope_bias = _gradient(x, targets, share, ahead, ahead_bias)
+        slope = slope + penalty * ahead
+        new, new_bias = ahead - stride * slope, ahead_bias - slope_bias / CURVATURE
+        uphill = (slope * (new - weight)).sum() + (slope_bias * (new_bias - bias)).sum()
+        pace = 1.0 if uphill > 0 else pace  # momentum that leads uphill is dropped
+        faster = (1 + math.sqrt(1 + 4 * pace * pace)) / 2
+        push = (pace - 1) / faster
+        ahead, ahead_bias = new + push * (new - weight), new_bias + push * (new_bias - bias)
+        weight, bias, pace = new, new_bias, faster
+        if (stride * slope).abs().max() < CLOSE:
+            break
+    return weight, bias
+
+
+def _gradient(
+    x: Tensor, targets: Tensor, share: Tensor, weight: Tensor, bias: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Gradients of the mean cross-entropy of every fold, (K + 1, R, C) and (K + 1, C)."""
+    fits, width, classes = weight.shape
+    flat = weight.permute(1, 0, 2).reshape(width, fits * classes)
+    logits = (x @ flat).view(len(x), fits, classes) + bias
+    error = (logits.softmax(2) - targets[:, None]) * share
+    slope = (x.T @ error.view(len(x), fits * classes)).view(width, fits, classes)
+    return slope.permute(1, 0, 2), error.sum(0)

@@ -1,0 +1,66 @@
+"""Softmax regression against scikit-learn's, and what no fold may know."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from sklearn.linear_model import LogisticRegression
+
+from labelproof.functional.linear import cross_fit, folds_of
+
+
+def made(size: int = 300, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    rng = torch.Generator().manual_seed(seed)
+    y = torch.arange(size) % 3
+    x = torch.randn(size, 5, generator=rng) + 1.5 * torch.eye(3, 5)[y]
+    flip = torch.rand(size, generator=rng) < 0.2
+    return x, torch.where(flip, (y + 1) % 3, y)
+
+
+def test_the_fit_is_scikit_learns() -> None:
+    x, y = made()
+    fold = folds_of(y, 5, torch.Generator().manual_seed(0))
+    for penalty in (0.3, 0.03):
+        ours = cross_fit(x, y, 3, fold, penalties=(1.0, penalty, penalty, penalty)[1:])
+        theirs = LogisticRegression(C=1 / (penalty * len(x)), tol=1e-8, max_iter=1000).fit(x, y)
+        want = theirs.predict_proba(x)
+        got = (x @ ours.weight + ours.bias).softmax(1).numpy()
+        assert np.abs(got - want).max() < 2e-3
+
+
+def test_scores_out_of_fold_are_those_of_a_fit_without_the_fold() -> None:
+    x, y = made()
+    fold = folds_of(y, 4, torch.Generator().manual_seed(1))
+    ours = cross_fit(x, y, 3, fold, penalties=(0.1,))
+    for k in range(4):
+        seen = (fold != k).numpy()
+        model = LogisticRegression(C=1 / (0.1 * seen.sum()), tol=1e-8, max_iter=1000)
+        want = model.fit(x.numpy()[seen], y.numpy()[seen]).predict_log_proba(x.numpy()[~seen])
+        assert np.abs(ours.log_probs[~torch.from_numpy(seen)].numpy() - want).max() < 5e-3
+
+
+def test_the_penalty_with_the_best_likelihood_out_of_fold_is_kept() -> None:
+    x, y = made(90)
+    fold = folds_of(y, 5, torch.Generator().manual_seed(2))
+    each = [cross_fit(x, y, 3, fold, penalties=(p,)).likelihood for p in (1.0, 0.1, 0.01)]
+    best = cross_fit(x, y, 3, fold, penalties=(1.0, 0.1, 0.01))
+    assert abs(best.likelihood - max(each)) < 5e-3
+
+
+def test_soft_targets_and_flat_directions() -> None:
+    x, y = made()
+    wide = torch.cat([x, x[:, :2], torch.zeros(len(x), 1)], 1)  # copies and an empty feature
+    fold = folds_of(y, 3, torch.Generator().manual_seed(0))
+    soft = 0.8 * torch.eye(3)[y] + 0.2 / 3
+    fitted = cross_fit(wide, y, 3, fold, targets=soft, penalties=(1e-3,))
+    assert fitted.weight.isfinite().all()
+    gap = (wide @ fitted.weight + fitted.bias).softmax(1).mean(0) - soft.mean(0)
+    assert gap.abs().max() < 1e-3  # the bias is not penalised
+
+
+def test_folds_spread_every_class() -> None:
+    y = torch.tensor([0] * 40 + [1] * 7 + [2] * 2)
+    fold = folds_of(y, 4, torch.Generator().manual_seed(0))
+    counts = torch.stack([torch.bincount(fold[y == c], minlength=4) for c in range(3)])
+    assert (counts.amax(1) - counts.amin(1) <= 1).all()
+    assert torch.bincount(fold).tolist() == [13, 12, 12, 12]
