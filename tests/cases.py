@@ -1,4 +1,4 @@
-"""One tiny instance of every method, and one with L_edl where that is a choice."""
+"""One tiny instance of every method, one with L_edl where that is a choice, and DPC's own form."""
 
 from dataclasses import replace
 
@@ -71,3 +71,7 @@ WITH_EDL: dict[str, Method] = {
 WITH_EDL["dividemix with L_edl"] = DivideMix(
     epochs=6, warmup=3, batch=16, lr=0.02, lambda_u=5.0, ramp=2.0, loss="edl"
 )
+WITH_EDL["dpc across folds"] = DPC(
+    epochs=6, warmup=0, batch=16, lr=0.05, lambda_u=0.0, start="crossfit", selector="confident",
+    schedule="cosine", lr_unit="data", prior="given", steps=60, join_at=0.2, draws=1,
+)  # fmt: skip

@@ -230,3 +230,44 @@ def test_kurtosis_tells_modes_by_their_share():
 def test_min_max():
     assert fn.min_max(torch.tensor([-2.0, 0.0, 6.0])).tolist() == [0.0, 0.25, 1.0]
     assert fn.min_max(torch.tensor([4.0, 4.0])).tolist() == [1.0, 1.0]
+
+
+def test_confident_keeps_by_the_mean_of_each_class() -> None:
+    probs = torch.tensor(
+        [[0.9, 0.1], [0.7, 0.3], [0.2, 0.8], [0.6, 0.4], [0.3, 0.7], [0.1, 0.9], [0.4, 0.6]]
+    )
+    labels = torch.tensor([0, 0, 0, 0, 1, 1, 1])
+    # levels by hand: class 0 (0.9 + 0.7 + 0.2 + 0.6) / 4 = 0.6, class 1 (0.7 + 0.9 + 0.6) / 3
+    kept = fn.confident(probs.log(), labels, fewest=1) > 0.5
+    assert kept.tolist() == [True, True, False, True, True, True, True]
+    swapped = torch.tensor([0, 0, 0, 0, 1, 1, 1, 1])
+    more = torch.cat([probs, torch.tensor([[0.95, 0.05]])])
+    clean = fn.confident(more.log(), swapped, fewest=1)
+    assert clean[-1] < 0.5  # class 0 counts for it, its own does not
+    assert clean[-1] == clean.min()
+    assert (fn.confident(more.log(), swapped, fewest=5) > 0.5).all()  # too few to drop any
+
+
+def test_confident_agrees_with_cleanlab_on_what_is_off_the_diagonal() -> None:
+    from cleanlab.count import compute_confident_joint
+
+    rng = torch.Generator().manual_seed(0)
+    labels = torch.randint(4, (400,), generator=rng)
+    probs = (2 * torch.eye(4)[labels] + 1.5 * torch.randn(400, 4, generator=rng)).softmax(1)
+    _, issues = compute_confident_joint(
+        labels.numpy(), probs.numpy(), calibrate=False, return_indices_of_off_diagonals=True
+    )
+    dropped = (fn.confident(probs.log(), labels) < 0.5).nonzero().squeeze(1).tolist()
+    assert dropped == sorted(issues)
+
+
+def test_the_prior_penalty_takes_any_prior() -> None:
+    probs = torch.tensor([[0.7, 0.2, 0.1], [0.3, 0.4, 0.3]])
+    prior = torch.tensor([0.6, 0.3, 0.1])
+    want = torch.distributions.kl_divergence(
+        torch.distributions.Categorical(probs=prior),
+        torch.distributions.Categorical(probs=probs.mean(0)),
+    )
+    assert torch.allclose(fn.prior_penalty(probs, prior), want)
+    uniform = torch.full((3,), 1 / 3)
+    assert torch.allclose(fn.prior_penalty(probs), fn.prior_penalty(probs, uniform))

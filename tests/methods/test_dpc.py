@@ -215,7 +215,9 @@ def test_each_network_trains_on_the_split_of_its_peer(problem, monkeypatch):
         events.append(("split", learner))
         return splits[id(learner)]
 
-    def mixmatch(self: DPC, learner: Learner, peer: Learner, clean: Tensor, run: Run) -> None:
+    def mixmatch(
+        self: DPC, learner: Learner, peer: Learner, clean: Tensor, run: Run, unit: float
+    ) -> None:
         events.append(("train", learner, peer, int((clean > 0.5).sum())))
 
     monkeypatch.setattr(DPC, "clean_probability", clean_probability)
@@ -393,3 +395,34 @@ def test_settings_that_contradict_each_other_are_refused():
         DPC(epochs=10, warmup=10)
     with pytest.raises(BadInput, match="selector must be one of 'gmm', 'normalised', 'auto'"):
         DPC(selector="best")
+
+
+def test_the_first_split_can_come_from_models_that_have_not_seen_the_labels() -> None:
+    """With 12 examples a network knows all labels by heart; linear models across folds do not."""
+    found = blobs(size=90, noise=0.3, seed=1)
+    method = DPC(
+        epochs=4, warmup=0, batch=16, lr=0.05, lambda_u=0.0, start="crossfit", draws=1,
+        selector="confident", schedule="cosine", lr_unit="data", prior="given", steps=30,
+        join_at=0.5,
+    )  # fmt: skip
+    run = found.run()
+    state = method.setup(run)
+    run.begin(0)
+    logs = method.cross_fit(state, run)
+    wrong = found.audit.truth != found.task.y
+    assert state.outside.shape == (90, 3)
+    assert (state.clean[wrong] < 0.5).float().mean() > 0.8
+    assert (state.clean[~wrong] > 0.5).float().mean() > 0.8
+    assert logs["selected"] == (state.clean > 0.5).float().mean()
+    run.begin(1)
+    assert method.splits(state, run)[0] is state.clean  # networks have learnt nothing yet
+    method.co_divide(state, run)
+    run.begin(2)
+    assert method.splits(state, run)[0] is not state.clean
+    assert method.steps_an_epoch(90) == 10
+
+
+def test_crossfit_and_its_split_rule_go_together() -> None:
+    for settings in ({"start": "crossfit"}, {"selector": "confident"}):
+        with pytest.raises(BadInput, match="go together"):
+            DPC(**settings)

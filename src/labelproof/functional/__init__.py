@@ -3,6 +3,7 @@
 from labelproof.functional.contrast import label_divergence, nt_xent, uniform_selection
 from labelproof.functional.coteaching import forget_rate, late_decay, small_loss
 from labelproof.functional.dirichlet import dirichlet_uncertainty
+from labelproof.functional.linear import cross_fit, cross_fit_twice, folds_of, top_variance
 from labelproof.functional.losses import (
     calibrated_log_softmax,
     calibrated_softmax,
@@ -27,6 +28,7 @@ from labelproof.functional.robust import (
 from labelproof.functional.schedule import cosine_decay, one_cycle, ramp, sigmoid_ramp, step_decay
 from labelproof.functional.select import (
     TwoGaussians,
+    confident,
     excess_kurtosis,
     fit_two_gaussians,
     gaussians_or_scaled,
@@ -54,7 +56,10 @@ __all__ = [
     "calibrated_softmax",
     "clipped_softmax",
     "conditioned",
+    "confident",
     "cosine_decay",
+    "cross_fit",
+    "cross_fit_twice",
     "declared_transition",
     "descended",
     "dirichlet_uncertainty",
@@ -64,6 +69,7 @@ __all__ = [
     "edl_nll",
     "excess_kurtosis",
     "fit_two_gaussians",
+    "folds_of",
     "forget_rate",
     "gaussians_or_scaled",
     "label_divergence",
@@ -90,6 +96,7 @@ __all__ = [
     "soft_cross_entropy",
     "soft_edl_loss",
     "step_decay",
+    "top_variance",
     "true_given",
     "two_gaussians",
     "uniform_selection",

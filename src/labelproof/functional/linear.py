@@ -19,9 +19,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from labelproof.functional.select import of_label
+from labelproof.functional.select import confident, of_label
 
 PENALTIES = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
+NEAR = (3.0, 1.0, 1 / 3)  # penalties of a second fit, in those of the first
 STEPS = 40  # for each penalty
 CLOSE = 1e-4  # a step smaller than this in every weight ends the search
 CURVATURE = 0.55  # of the cross-entropy by a logit, at the most 1/2, with some room
@@ -94,6 +95,36 @@ def cross_fit(
         best = found
     assert best is not None
     return best
+
+
+def cross_fit_twice(
+    x: Tensor, labels: Tensor, classes: int, fold: Tensor, fixed: Tensor | None = None
+) -> Tensor:
+    """Log-probabilities (N, C) out of fold, by regressions on labels and on cleaned labels.
+
+    The second ones are fitted to the labels that the first ones keep (`confident`), and to their
+    own predictions elsewhere. The mean of both is returned.
+
+    Args:
+        x: (N, D).
+        labels: (N,).
+        classes: C.
+        fold: (N,) as `folds_of` gives it.
+        fixed: (N,) labels that are known to be right.
+    """
+    first = cross_fit(x, labels, classes, fold)
+    kept = confident(first.log_probs, labels) > 0.5
+    kept = (kept if fixed is None else kept | fixed)[:, None]
+    targets = torch.where(kept, one_hot(labels, classes).float(), first.log_probs.exp())
+    near = [first.penalty * factor for factor in NEAR]
+    second = cross_fit(x, labels, classes, fold, targets=targets, penalties=near)
+    return (first.log_probs + second.log_probs) / 2
+
+
+def top_variance(x: Tensor, most: int = 2000) -> float:
+    """Mean square of the inputs (N, D) along the direction in which it is largest."""
+    some = x[torch.linspace(0, len(x) - 1, min(len(x), most)).long()]
+    return float(torch.linalg.matrix_norm(some, 2)) ** 2 / len(some)
 
 
 def _eigenbasis(x: Tensor) -> tuple[Tensor, Tensor]:

@@ -118,19 +118,22 @@ def neg_entropy(probs: Tensor) -> Tensor:
     return (probs * probs.clamp(min=torch.finfo(probs.dtype).tiny).log()).sum(-1)
 
 
-def prior_penalty(probs: Tensor) -> Tensor:
-    """KL from the uniform prior to the mean prediction, Σ_c π ln(π / mean_i p_ic), π = 1 / C.
+def prior_penalty(probs: Tensor, prior: Tensor | None = None) -> Tensor:
+    """KL from a prior to the mean prediction, Σ_c π ln(π / mean_i p_ic); π = 1 / C unless given.
 
     Args:
         probs: (B, C).
+        prior: π, (C,), all above 0.
 
     Returns:
-        A scalar, since it is the batch as a whole that should look uniform; 0 when it does, and
-        finite when a class is never predicted.
+        A scalar, since it is the batch as a whole that should look like the prior; 0 when it
+        does, and finite when a class is never predicted.
     """
     mean = at_least_single(probs).mean(0)
     log_mean = mean.clamp(min=torch.finfo(mean.dtype).tiny).log()
-    return -math.log(len(mean)) - log_mean.mean()
+    if prior is None:
+        return -math.log(len(mean)) - log_mean.mean()
+    return (prior * (prior.log() - log_mean)).sum()
 
 
 def soft_cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:

@@ -47,6 +47,30 @@ def of_label(values: Tensor, labels: Tensor) -> Tensor:
     return values.gather(1, labels[:, None]).squeeze(1)
 
 
+def confident(log_probs: Tensor, labels: Tensor, fewest: int = 4) -> Tensor:
+    """How surely each label is right by confident learning's rule (Northcutt et al. 2021), (N,).
+
+    A class counts for an example where its probability reaches the mean that it has among the
+    examples labelled so. A label is kept (above 0.5) where no class counts, where the likeliest
+    that counts is its own, or where its class has fewer than `fewest` labels. Thresholds by class
+    keep rare and hard classes from being thrown out whole. Kept and dropped labels are each in the
+    order of their margin in units of the thresholds.
+
+    Args:
+        log_probs: (N, C), best by models that have not seen the labels.
+        labels: (N,).
+        fewest: labels of a class below which all of them are kept.
+    """
+    classes = log_probs.shape[1]
+    probs, count = log_probs.double().exp(), torch.bincount(labels, minlength=classes)
+    total = probs.new_zeros(classes).index_add_(0, labels, of_label(probs, labels))
+    level = torch.where(count > 0, total / count.clamp_min(1), 1.0).clamp_min(1e-6)
+    counting = torch.where(probs >= level, probs, 0.0)
+    kept = (counting.amax(1) == 0) | (counting.argmax(1) == labels) | (count[labels] < fewest)
+    margin = label_margin(log_probs.double() - level.log(), labels)
+    return ((margin.sigmoid() + kept) / 2).float()
+
+
 @dataclass(frozen=True, kw_only=True)
 class TwoGaussians:
     """A mixture of two Gaussians, in the units of the values; the second has the larger mean."""

@@ -9,6 +9,10 @@ authors: https://github.com/chenchenzong/DPC. Departures: docs/methods/dpc.md.
 4. Each trains on both parts by MixMatch: labels that were kept, guesses of both for the others.
 5. DPC* adds consistency between weak and strong views.
 
+On a user's own vectors the first split comes from linear models that have not seen the labels they
+judge (`start="crossfit"`, ours): a network that is warmed up too little drops whole classes, one
+that is warmed up too long knows wrong labels by heart, and few examples leave nothing in between.
+
 Shapes: B batch, C classes, N training examples; X labelled part, U unlabelled part of a split.
 Equations are numbered as printed in the paper; those without a number are named.
 """
@@ -16,7 +20,7 @@ Equations are numbered as printed in the paper; those without a number are named
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import repeat
+from itertools import islice, repeat
 from typing import Annotated, ClassVar, Literal
 
 import torch
@@ -34,6 +38,7 @@ from labelproof.training.settings import (
     Count,
     Epochs,
     LambdaU,
+    Natural,
     NonNegative,
     PerStep,
     Positive,
@@ -44,6 +49,9 @@ from labelproof.training.settings import (
     settled,
 )
 
+FOLDS, MANY = 5, 20_000  # of the linear models; two for more examples than this
+USUAL_VARIANCE = 25.0  # of inputs along their main direction, where the learning rate is as set
+
 
 @dataclass
 class State:
@@ -51,6 +59,8 @@ class State:
 
     learners: tuple[Learner, Learner]
     clean: Tensor  # (N,) probability that the given label is right, mean of the two networks'
+    outside: Tensor  # (N, C) log-probabilities out of fold, for start="crossfit"; else empty
+    unit: float = 1.0  # the learning rate's, for lr_unit="data"
 
 
 @dataclass(frozen=True)
@@ -89,13 +99,16 @@ class DPC:
     momentum: Share = 0.9
     weight_decay: NonNegative = 5e-4
     nesterov: bool = False
-    schedule: Literal["step", "one_cycle"] = "step"  # "one_cycle": up for a quarter, then to 0
+    # "one_cycle": up for a quarter, then to 0; "cosine": from the first step to the last
+    schedule: Literal["step", "one_cycle", "cosine"] = "step"
+    lr_unit: Literal["one", "data"] = "one"  # "data": larger where the inputs vary little
     decay_at: Share = 0.5  # step: lr x 0.1 from this share of the epochs on
     gamma_c: NonNegative = 10.0  # γ C, eq. 1
     beta: NonNegative = 0.5  # β, weight of L_kl in L_edl
     confidence_penalty: NonNegative = 0.0  # weight of the negative entropy in the warm-up
     criterion: Literal["margin", "loss"] = "margin"  # "loss" is the ablation without large margin
-    selector: Literal["gmm", "normalised", "auto", "mirror"] = "gmm"
+    start: Literal["warm-up", "crossfit"] = "warm-up"  # what the first split comes from
+    selector: Literal["gmm", "normalised", "auto", "mirror", "confident"] = "gmm"
     max_kurtosis: float = 1.2  # "auto": Gaussians up to this excess kurtosis
     threshold: Annotated[float, Range(0.5, 1)] = 0.5  # τ; from 0.5 on, a kept label stays
     temperature: Positive = 0.5  # T
@@ -105,6 +118,10 @@ class DPC:
     ramp: Annotated[Positive, Epochs()] = 16.0  # epochs until λ_uns is reached
     two_heads: bool = True
     prior_weight: NonNegative = 1.0
+    prior: Literal["uniform", "given"] = "uniform"  # "given": the shares of the given labels
+    steps: Natural | Literal["auto"] = 0  # after the warm-up; 0: a pass over X an epoch
+    join_at: Share = 0.0  # share of these steps before U joins
+    draws: Count = 2  # views of an example in a step
     rows: Literal["all", "labelled"] = "all"  # rows that are forwarded; WebVision: labelled alone
     consistency: NonNegative = 0.0  # DPC*: weight of the weak-to-strong consistency
     loss: Literal["edl", "ce"] = "edl"  # "ce" is the ablation without L_edl
@@ -116,6 +133,10 @@ class DPC:
         if self.selector == "mirror" and self.criterion == "loss":
             raise BadInput(
                 "DPC: selector='mirror' needs margins; set selector='gmm' with criterion='loss'."
+            )
+        if (self.start == "crossfit") != (self.selector == "confident"):
+            raise BadInput(
+                "DPC: start='crossfit' and selector='confident' go together; set both or neither."
             )
 
     # ---- Dirichlet-based prediction calibration ----
@@ -164,11 +185,12 @@ class DPC:
         targets = one_hot(x.y, run.task.num_classes).float()
         if self.weight_u and u is not None:  # else no loss sees more of them than their argmax
             targets = self.refine(learner, x, targets, clean)
-        targets = targets.repeat(2, 1)
-        inputs, strong = [*x.views[:2]], [*x.views[2:]]
+        weak = self.draws
+        targets = targets.repeat(weak, 1)
+        inputs, strong = [*x.views[:weak]], [*x.views[weak:]]
         if u is not None:
-            targets = torch.cat([targets, self.co_guess(learner, peer, u).repeat(2, 1)])
-            inputs, strong = [*inputs, *u.views[:2]], [*strong, *u.views[2:]]
+            targets = torch.cat([targets, self.co_guess(learner, peer, u).repeat(weak, 1)])
+            inputs, strong = [*inputs, *u.views[:weak]], [*strong, *u.views[weak:]]
         plain = torch.cat(inputs)
         mixed, weight, permutation = fn.mixup(plain, self.alpha, run.rng)
         own = targets.argmax(1)
@@ -181,21 +203,21 @@ class DPC:
             partner=own[permutation],
             weight=weight,
             permutation=permutation,
-            labelled=2 * len(x.index),
+            labelled=weak * len(x.index),
         )
 
     def refine(self, learner: Learner, x: Batch, given: Tensor, clean: Tensor) -> Tensor:
         """w y + (1 - w) p, sharpened; its argmax is the given label, the rest is for L_uns."""
-        first, second = self.probability(learner.net(torch.cat(x.views[:2]))).chunk(2)
-        w = clean[:, None].float()
-        return fn.sharpen(w * given + (1 - w) * (first + second) / 2, self.temperature)
+        probs = self.probability(learner.net(torch.cat(x.views[: self.draws])))
+        w, mean = clean[:, None].float(), torch.stack(probs.chunk(self.draws)).sum(0) / self.draws
+        return fn.sharpen(w * given + (1 - w) * mean, self.temperature)
 
     def co_guess(self, learner: Learner, peer: Learner, u: Batch) -> Tensor:
         """Mean of both networks over both views, sharpened."""
-        views = torch.cat(u.views[:2])
+        views = torch.cat(u.views[: self.draws])
         both = self.probability(learner.net(views)) + self.probability(peer.net(views))
-        first, second = both.chunk(2)
-        return fn.sharpen((first + second) / 4, self.temperature)
+        mean = torch.stack(both.chunk(self.draws)).sum(0) / (2 * self.draws)
+        return fn.sharpen(mean, self.temperature)
 
     def l_sup(self, logits: Tensor, mixed: Mixed, mixed_input: bool) -> Tensor:
         """L_sup = λ' L_edl(x_1, y_1) + (1 - λ') L_edl(x_2, y_2), mean of the labelled rows."""
@@ -209,7 +231,9 @@ class DPC:
         """L_uns = ||ρ' - ρ̂(f(x'))||², mean of the unlabelled rows and, as released, of classes."""
         return ((self.probability(logits) - mixed.targets[mixed.labelled :]) ** 2).mean()
 
-    def losses(self, learner: Learner, mixed: Mixed, elapsed: float) -> list[Tensor]:
+    def losses(
+        self, learner: Learner, mixed: Mixed, elapsed: float, prior: Tensor | None = None
+    ) -> list[Tensor]:
         """L_total = L_sup + λ_uns(t) L_uns, a prior penalty, and for DPC* consistency; scalars."""
         n, rows = mixed.labelled, slice(mixed.labelled if self.rows == "labelled" else None)
         features = learner.net.trunk_features(mixed.x[rows])
@@ -222,7 +246,7 @@ class DPC:
             losses.append(ramped * self.l_uns(other, mixed))
         probs = self.probability(logits)
         if self.prior_weight:
-            losses.append(self.prior_weight * fn.prior_penalty(probs))
+            losses.append(self.prior_weight * fn.prior_penalty(probs, prior))
         if mixed.strong is not None:
             strong = self.objective.log_probability(learner.net(mixed.strong[rows]))
             weak = probs.detach()
@@ -233,11 +257,17 @@ class DPC:
     # ---- training ----
 
     def plan(self) -> tuple[Phase, ...]:
-        """Warm-up, then co-divide."""
-        return (
-            Phase("warm-up", self.warmup, self.warm_up),
-            Phase("co-divide", self.epochs - self.warmup, self.co_divide, leave=self.score),
-        )
+        """Warm-up, or linear models across folds in its place; then co-divide."""
+        start = Phase("warm-up", self.before, self.warm_up)
+        if self.start == "crossfit":
+            start = Phase("cross-fit", self.before, self.cross_fit)
+        rest = self.epochs - self.before
+        return (start, Phase("co-divide", rest, self.co_divide, leave=self.score))
+
+    @property
+    def before(self) -> int:
+        """Epochs before the first split."""
+        return 1 if self.start == "crossfit" else self.warmup
 
     def setup(self, run: Run) -> State:
         """Two networks; the second head exists only where a loss uses it."""
@@ -248,8 +278,11 @@ class DPC:
             nesterov=self.nesterov,
         )
         heads = {"label": linear, "mix": mlp} if self.second_head else {"label": linear}
+        size, classes = run.task.size, run.task.num_classes
         return State(
-            (run.learner(sgd, **heads), run.learner(sgd, **heads)), torch.ones(run.task.size)
+            learners=(run.learner(sgd, **heads), run.learner(sgd, **heads)),
+            clean=torch.ones(size),
+            outside=torch.zeros((size, classes) if self.start == "crossfit" else 0),
         )
 
     @property
@@ -280,6 +313,16 @@ class DPC:
                 losses.append(self.confidence_penalty * sure)
             run.step(learner, *losses)
 
+    def cross_fit(self, state: State, run: Run) -> Logs:
+        """The first split, by linear models that have not seen the labels they judge."""
+        x, y = run.plain(), run.task.y
+        fold = fn.folds_of(y, FOLDS if len(y) <= MANY else 2, run.rng)
+        state.outside = fn.cross_fit_twice(x, y, run.task.num_classes, fold, run.task.fixed)
+        state.clean = run.trusted(fn.confident(state.outside, y))
+        if self.lr_unit == "data":
+            state.unit = (USUAL_VARIANCE / max(fn.top_variance(x), 1.0)) ** 0.5
+        return {"selected": (state.clean > self.threshold).float().mean().item()}
+
     def learning_rate(self, run: Run) -> float:
         """Constant, then a tenth; or one cycle, at the middle of each epoch."""
         if self.schedule == "one_cycle":
@@ -289,13 +332,30 @@ class DPC:
     def co_divide(self, state: State, run: Run) -> Logs:
         """One epoch: both networks split the set, each trains on its peer's split."""
         first, second = state.learners
-        clean_1, clean_2 = self.clean_probability(first, run), self.clean_probability(second, run)
-        self.mixmatch(first, second, clean_2, run)
-        self.mixmatch(second, first, clean_1, run)
+        clean_1, clean_2 = self.splits(state, run)
+        self.mixmatch(first, second, clean_2, run, state.unit)
+        self.mixmatch(second, first, clean_1, run, state.unit)
         state.clean = (clean_1 + clean_2) / 2
         return {"selected": (state.clean > self.threshold).float().mean().item()}
 
-    def mixmatch(self, learner: Learner, peer: Learner, clean: Tensor, run: Run) -> None:
+    def splits(self, state: State, run: Run) -> tuple[Tensor, Tensor]:
+        """Clean probabilities (N,) by each network; before they have learnt, by linear models."""
+        first, second = state.learners
+        if self.start == "warm-up":
+            return self.clean_probability(first, run), self.clean_probability(second, run)
+        if run.epoch <= self.before:
+            return state.clean, state.clean
+        return self.joint_probability(first, state, run), self.joint_probability(second, state, run)
+
+    def joint_probability(self, learner: Learner, state: State, run: Run) -> Tensor:
+        """Clean probability (N,) by a network and linear models that have not seen the label."""
+        own = self.objective.log_probability(run.predict(learner.net)).cpu()
+        clean = fn.confident((own + state.outside.cpu()) / 2, run.task.y)
+        return run.trusted(clean.to(run.device))
+
+    def mixmatch(
+        self, learner: Learner, peer: Learner, clean: Tensor, run: Run, unit: float = 1.0
+    ) -> None:
         """One epoch of one network on the split its peer made."""
         kept = clean > self.threshold
         labelled, unlabelled = kept.nonzero().squeeze(1), (~kept).nonzero().squeeze(1)
@@ -305,21 +365,39 @@ class DPC:
         learner.net.train()
         peer.net.eval()
         learner.set_lr(self.learning_rate(run))
-        views: tuple[View, ...] = ("weak", "weak")
+        views: list[View] = ["weak"] * self.draws
         if self.consistency:
-            views += ("strong", "strong")
-        batches = run.batches(self.batch, labelled, views)
+            views += ["strong"] * self.draws
+        steps = self.steps_an_epoch(run.task.size)
+        batches = run.batches(self.batch, labelled, views, forever=steps > 0)
         others = run.batches(self.batch, unlabelled, views, forever=True)
         pairs = zip(batches, others if len(unlabelled) else repeat(None), strict=False)
-        for i, (x, u) in enumerate(pairs):
-            mixed = self.mix(learner, peer, x, u, clean[x.index], run)
-            elapsed = run.epoch + i / len(batches)
-            run.step(learner, *self.losses(learner, mixed, elapsed))
+        length, prior = steps or len(batches), self.class_shares(run)
+        for i, (x, u) in enumerate(islice(pairs, length)):
+            elapsed = run.epoch + i / length
+            done = (elapsed - self.before) / max(1, self.epochs - self.before)
+            if self.schedule == "cosine":
+                learner.set_lr(fn.cosine_decay(unit * self.lr, done, 1.0))
+            joined = u if done >= self.join_at else None
+            mixed = self.mix(learner, peer, x, joined, clean[x.index], run)
+            run.step(learner, *self.losses(learner, mixed, elapsed, prior))
+
+    def steps_an_epoch(self, size: int) -> int:
+        """Steps of a network in each epoch after the warm-up; 0 for a pass over X."""
+        whole = min(max(200, size // 10), 4000) if self.steps == "auto" else self.steps
+        return -(-whole // max(1, self.epochs - self.before))
+
+    def class_shares(self, run: Run) -> Tensor | None:
+        """π of the prior penalty, (C,), where it is not uniform."""
+        if self.prior == "uniform":
+            return None
+        counts = torch.bincount(run.y, minlength=run.task.num_classes) + 0.5
+        return counts / counts.sum()
 
     def score(self, state: State, run: Run) -> None:
         """Clean probabilities by the networks as they are at the end."""
-        first, second = state.learners
-        state.clean = (self.clean_probability(first, run) + self.clean_probability(second, run)) / 2
+        first, second = self.splits(state, run)
+        state.clean = (first + second) / 2
 
     def logits(self, state: State, x: Tensor) -> Tensor:
         """Mean logits of the two networks, (B, C)."""

@@ -77,6 +77,11 @@ class Run:
         """Logits (N, C) of the training set, eval mode."""
         return self._whole(net, net, view)
 
+    def plain(self) -> Tensor:
+        """The plain view of the training set as rows (N, D), on the CPU."""
+        parts = forward_all(self.task.x, self.task, lambda x: x.flatten(1), self.device)
+        return torch.cat([part.cpu() for part in parts])
+
     def features(self, net: MultiHead, view: View = "plain") -> Tensor:
         """Trunk features (N, F) of the training set, eval mode."""
         return self._whole(net, net.trunk_features, view)
