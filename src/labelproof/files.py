@@ -88,7 +88,7 @@ def read_regular(path: Path, largest: int) -> bytes:
         if isinstance(error, BadInput):
             raise
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise BadInput(f"expected to read {path}, but {reason or error}; check the file") from None
+        raise BadInput(f"{path} cannot be read ({reason or error}); check the path") from None
 
 
 def without_waiting(path: str, flags: int) -> int:

@@ -1,7 +1,7 @@
 """JSON files of a run folder, each read once through a schema: a record as promised, or a sentence.
 
 A schema is a `msgspec.Struct` that lists what the code relies on; other keys may be there. What
-comes back is the plain dict, so that nothing is lost when a record is written again.
+comes back is the plain dict, with the schema's defaults put in and nothing lost.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from labelproof.files import read_regular
 LARGEST = 2**28  # bytes
 
 
-def read_json(path: Path, schema: type[msgspec.Struct], advice: str) -> dict[str, Any]:
+def read_json(path: Path, schema: Any, advice: str) -> dict[str, Any]:
     """The JSON object in a file.
 
     Args:
         path: The file.
-        schema: What must be in it.
+        schema: What must be in it: a Struct, or a union of tagged ones.
         advice: What to do if it is not, as the end of a sentence.
 
     Raises:
@@ -31,15 +31,13 @@ def read_json(path: Path, schema: type[msgspec.Struct], advice: str) -> dict[str
     return parse_json(read_regular(path, LARGEST), schema, str(path), advice)
 
 
-def parse_json(
-    content: bytes, schema: type[msgspec.Struct], name: str, advice: str
-) -> dict[str, Any]:
+def parse_json(content: bytes, schema: Any, name: str, advice: str) -> dict[str, Any]:
     """The same for bytes at hand; `name` is how the sentence calls them."""
     try:
         found = msgspec.json.decode(content)
-        msgspec.convert(found, schema)
+        promised = msgspec.to_builtins(msgspec.convert(found, schema))
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         why = " ".join(str(error).split())[:160]
         raise BadInput(f"{name} is damaged ({why}); {advice}.") from None
     assert isinstance(found, dict)
-    return found
+    return {**promised, **found}

@@ -326,3 +326,12 @@ def test_a_port_that_cannot_be_is_refused(port: int) -> None:
 def test_the_server_listens_on_this_computer_alone() -> None:
     with bind(None) as listener:
         assert listener.getsockname()[0] == "127.0.0.1"
+
+
+@pytest.mark.parametrize(
+    "query", ["least=nan", "most=inf", "least=2", "start=-1", "start=1" + "0" * 30, "before=x"]
+)
+def test_filters_that_make_no_sense_are_refused(client, query: str) -> None:
+    answer = client.get(f"/{TOKEN}/api/rows?{query}")
+    assert answer.status_code == 400
+    assert "filter cannot be read" in answer.json()["error"]

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from labelproof.csv_cells import plain
 from labelproof.errors import BadInput
 from labelproof.files import read_regular
 from labelproof.json_files import LARGEST, parse_json, read_json
@@ -141,4 +142,4 @@ def _unreadable(path: Path) -> list[tuple[str, str]]:
         rows = list(csv.reader(io.StringIO(text, newline="")))[1:]
     except (csv.Error, UnicodeError) as error:
         raise BadInput(f"{path} is damaged ({error}); {RESTORE}.") from None
-    return [(row[0], row[1]) for row in rows if len(row) == 2]
+    return [(plain(row[0]), plain(row[1])) for row in rows if len(row) == 2]

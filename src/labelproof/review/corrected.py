@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 import numpy as np
 
+from labelproof.csv_cells import safe
 from labelproof.errors import BadInput
 from labelproof.files import written_whole
 from labelproof.report.example_view import Nothing, Shown
@@ -90,7 +91,8 @@ def _write_table(review: Reviewed, out: Path) -> None:
     with written_whole(out) as aside, aside.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow((name, "label"))
-        writer.writerows((i, classes[c]) for i, c in zip(review.ids(), labels, strict=True))
+        pairs = zip(review.ids(), labels, strict=True)
+        writer.writerows((safe(name), safe(classes[code])) for name, code in pairs)
 
 
 def _write_array(review: Reviewed, out: Path) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from labelproof.csv_cells import safe
 from labelproof.data.labels import check_labels, encode, merged
 from labelproof.data.optional_packages import need
 from labelproof.data.readers.delimited import FILE_NAMES, LABEL_NAMES, layout, pick, reading
@@ -150,7 +151,8 @@ def _write_csv(review: Reviewed, table: Table, out: Path) -> None:
         body[row][place] = cell
     delimiter = "\t" if out.suffix.lower() == ".tsv" else found.delimiter
     with written_whole(out) as aside, aside.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file, delimiter=delimiter, lineterminator="\n").writerows([rows[0], *body])
+        writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
+        writer.writerows([safe(cell) for cell in row] for row in [rows[0], *body])
 
 
 def _write_parquet(review: Reviewed, table: Table, out: Path) -> None:

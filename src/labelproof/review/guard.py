@@ -40,6 +40,8 @@ class Guard:
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
                 await self._app(scope, receive, send)
+            elif scope["type"] == "websocket":
+                await send({"type": "websocket.close", "code": 1008})  # before it is accepted: 403
             return
         refusal = self._refusal(scope["method"], scope["path"], Headers(scope=scope))
 

@@ -50,14 +50,28 @@ def parse_query(values: Mapping[str, str], classes: Mapping[str, int]) -> Query:
             status=cast(Status, status),
             given=_class(values.get("given"), classes),
             suggested=_class(values.get("suggested"), classes),
-            least=float(values.get("least") or 0),
-            most=float(values.get("most") or 1),
-            start=int(values.get("start") or 0),
-            before=int(values["before"]) if values.get("before") else None,
+            least=_share(values.get("least"), 0.0),
+            most=_share(values.get("most"), 1.0),
+            start=_place(values.get("start")) or 0,
+            before=_place(values.get("before")),
             limit=min(max(int(values.get("limit") or 50), 1), LARGEST_PAGE),
         )
     except ValueError as error:
         raise BadInput(f"the filter cannot be read ({error}).") from None
+
+
+def _share(text: str | None, otherwise: float) -> float:
+    value = float(text) if text else otherwise
+    if not 0 <= value <= 1:  # NaN fails too
+        raise ValueError(f"{text} is no share of 0 to 1")
+    return value
+
+
+def _place(text: str | None) -> int | None:
+    value = int(text) if text else None
+    if value is not None and not 0 <= value <= 2**40:
+        raise ValueError(f"{text} is no place")
+    return value
 
 
 def _class(name: str | None, classes: Mapping[str, int]) -> int | None:

@@ -86,7 +86,7 @@ def _epochs_done(folder: Path) -> int:
     try:
         lines = (folder / METRICS).read_text(encoding="utf-8").splitlines()
         return int(json.loads(lines[-1])["epoch"]) if lines else 0
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return 0
 
 

@@ -30,6 +30,7 @@ def serve(desk: Desk, listener: socket.socket, ready: Callable[[str], None]) -> 
         access_log=False,
         lifespan="off",
         server_header=False,
+        ws="none",  # an upgrade is answered like any other request
     )
     listener.listen()  # from here on the browser is answered, if a moment late
     ready(f"http://{HOST}:{port}/{token}/")

@@ -168,7 +168,7 @@ def _complete(tail: bytes) -> bool:
     """Whether a last line without its line break is nevertheless all there."""
     try:
         return isinstance(json.loads(tail), dict)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
 
 
@@ -184,7 +184,7 @@ def _lines(path: Path, content: bytes, known: Known) -> Iterator[Line]:
                 if line.undo not in steps or line.undo in undone:
                     raise BadInput(f"there is no step {line.undo} to undo")
                 undone.add(line.undo)
-        except ValueError as error:  # BadInput is one; so is what json and unicode raise
+        except (ValueError, RecursionError) as error:  # BadInput is one; so are those of json
             raise BadInput(
                 f"line {number} of {path} is no decision of this run ({error}); "
                 "correct or delete that line. The file was left as it is."

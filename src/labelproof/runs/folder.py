@@ -22,6 +22,7 @@ import torch
 from safetensors.torch import save_file
 
 import labelproof
+from labelproof.csv_cells import safe
 from labelproof.data.examples import Examples
 from labelproof.data.readers import save_like
 from labelproof.data.task import Views
@@ -269,4 +270,4 @@ def write_unreadable(folder: Path, train: Examples) -> None:
     ):
         writer = csv.writer(file)
         writer.writerow(("path", "reason"))
-        writer.writerows((row["path"], row["reason"]) for row in bad)
+        writer.writerows((safe(row["path"]), safe(row["reason"])) for row in bad)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from labelproof.csv_cells import plain, safe
 from labelproof.errors import BadInput
 from labelproof.files import written_whole
 from labelproof.judging.label_table import Codes, LabelRows, Numbers
@@ -38,7 +39,7 @@ def _cells(rows: LabelRows, classes: Sequence[str]) -> Iterator[tuple[object, ..
         zip(*lists, strict=True), rows.ids, strict=True
     ):
         texts = (f"{number:.6f}" for number in numbers)
-        yield (i, name, classes[given], classes[suggested], *texts, suspect)
+        yield (i, safe(name), safe(classes[given]), safe(classes[suggested]), *texts, suspect)
 
 
 def read_rows(folder: Path, classes: Sequence[str], size: int) -> LabelRows:
@@ -95,7 +96,7 @@ def _columns(path: Path) -> dict[str, list[str]]:
                 f"{path} has {len(row)} cells in row {line} where {len(header)} were expected; "
                 "restore the run folder."
             )
-    return {name: [row[header.index(name)] for row in rows] for name in COLUMNS}
+    return {name: [plain(row[header.index(name)]) for row in rows] for name in COLUMNS}
 
 
 def _numbers(path: Path, columns: dict[str, list[str]], name: str) -> Numbers:

@@ -144,7 +144,7 @@ def _trained(path: Path) -> Trained:
         with safe_open(path, framework="pt") as file:
             weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             plain = json.loads((file.metadata() or {}).get("state", "{}"))
-    except (SafetensorError, OSError) as error:
+    except (SafetensorError, OSError, ValueError, RecursionError) as error:
         raise BadInput(
             f"{path} cannot be read ({_first_line(error)}); copy the run folder again."
         ) from None

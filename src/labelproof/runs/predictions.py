@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 
+from labelproof.csv_cells import safe
 from labelproof.data.examples import Examples
 from labelproof.errors import BadInput
 from labelproof.files import written_whole
@@ -64,4 +65,8 @@ def _rows(model: Model, data: Examples, part: Prediction, start: int) -> Iterato
     for place, probs in enumerate(part.probabilities.tolist()):
         name = data.ids[start + place] if data.ids is not None else str(start + place)
         numbers = (sure[place], unsure[place], *probs)
-        yield [name, model.classes[labels[place]], *(f"{number:.6f}" for number in numbers)]
+        yield [
+            safe(name),
+            safe(model.classes[labels[place]]),
+            *(f"{number:.6f}" for number in numbers),
+        ]

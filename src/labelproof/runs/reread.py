@@ -33,11 +33,17 @@ def read_held(folder: Path, record: Mapping[str, Any]) -> dict[int, str]:
     try:
         with path.open(encoding="utf-8", newline="") as file:
             held = {int(row["index"]): row["label"] for row in csv.DictReader(file)}
-        if len(held) != record["reviewed"]["count"] or max(held) >= record["task"]["size"]:
+        if len(held) != record["reviewed"]["count"] or not _fits(held, record["task"]):
             raise ValueError("it does not fit run.json")
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
         raise BadInput(f"{path} is missing or damaged ({error}); restore the run folder.") from None
     return held
+
+
+def _fits(held: Mapping[int, str], task: Mapping[str, Any]) -> bool:
+    """Whether each held label is of an example and a class of the run."""
+    classes = set(task["classes"])
+    return all(0 <= i < task["size"] and name in classes for i, name in held.items())
 
 
 def read_again(

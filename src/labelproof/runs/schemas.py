@@ -27,8 +27,8 @@ class ChosenRecord(Struct):
     """run.json: one setting that was left open, once it is chosen."""
 
     value: Any
-    why: str = ""
-    trials: Any = None
+    why: str
+    trials: Any
 
 
 class SourceRecord(Struct):
@@ -58,7 +58,11 @@ class HeldRecord(Struct):
 
 
 class AnyRecord(Struct):
-    """Any JSON object; a spec checks itself."""
+    """run.json where only its spec is of use; a spec checks itself."""
+
+    data: dict[str, Any] | None = None
+    spec: dict[str, Any] | UnsetType = UNSET
+    reading: dict[str, Any] | None = None
 
 
 class RunRecord(Struct):
@@ -115,7 +119,7 @@ class SummaryRecord(Struct):
     suspect_detection: DetectionRecord | None = None
     suspect_precision_estimate: Number = None
     noise_rate_true: Number = None
-    seconds: Number = None
+    seconds: Finite = 0.0
     calibration: str = ""
     doubts: list[str] = []
     chosen: dict[str, Any] | None = None
@@ -145,10 +149,10 @@ class ReliabilityRecord(Struct):
 class DuplicatesRecord(Struct):
     """report.json: equal inputs."""
 
-    groups: Count = 0
-    extra: Count = 0
-    conflicting: Count = 0
-    rows: list[list[Count]] = []
+    groups: Count
+    extra: Count
+    conflicting: Count
+    rows: list[list[Count]]
 
 
 class MeasuredRecord(Struct):

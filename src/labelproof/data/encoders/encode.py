@@ -8,6 +8,7 @@ Shapes: N pictures, B batch, D width of a vector.
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -21,11 +22,13 @@ from torch import Tensor
 
 from labelproof.data.encoders.protocol import Batch, OpenEncoder, PictureEncoder, Progress
 from labelproof.data.examples import Inputs
+from labelproof.data.plain_files import read_npy
 from labelproof.errors import BadInput, RunFailed
 from labelproof.files import written_whole
 
 CHUNK = 1024  # pictures a cache file
 TAKEN = 64  # pictures decoded at a time
+SUM = 32  # bytes of the SHA-256 that ends a cache file
 BATCH = 16  # pictures a forward pass: more leave the processor's cache
 HOME = "LABELPROOF_CACHE"  # environment variable that names the cache folder
 Half = npt.NDArray[np.float16]
@@ -166,8 +169,11 @@ def _made(folder: Path) -> Path:
 def _read(path: Path, rows: int) -> Half | None:
     """A file of vectors; None where it is absent or damaged, so that it is made again."""
     try:
-        vectors = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError):
+        content = path.read_bytes()
+        if hashlib.sha256(content[:-SUM]).digest() != content[-SUM:]:
+            return None
+        vectors = read_npy(content[:-SUM])
+    except (OSError, ValueError):
         return None
     fits = vectors.dtype == np.float16 and vectors.ndim == 2 and len(vectors) == rows
     return vectors if fits else None
@@ -175,8 +181,11 @@ def _read(path: Path, rows: int) -> Half | None:
 
 def _write(path: Path, vectors: Half) -> None:
     try:
-        with written_whole(path) as aside, aside.open("wb") as file:
-            np.save(file, vectors, allow_pickle=False)
+        content = io.BytesIO()
+        np.save(content, vectors, allow_pickle=False)
+        whole = content.getvalue()
+        with written_whole(path) as aside:
+            aside.write_bytes(whole + hashlib.sha256(whole).digest())
     except OSError as error:
         raise RunFailed(
             f"the cache {path.parent} cannot be written ({error.strerror}); free some space or "

@@ -22,8 +22,12 @@ from labelproof.data.encoders.columns import Column, TableEncoder
 from labelproof.data.encoders.pictures import PictureEncoding
 from labelproof.data.encoders.texts import TextEncoder, TransformerEncoder
 from labelproof.data.examples import Encoder, Examples, Resident
+from labelproof.data.schemas import ReadingRecord, TableRecord, TextRecord, TransformerRecord
 from labelproof.errors import BadInput
+from labelproof.json_files import read_json
 from labelproof.run_files import ENCODER, ENCODER_ARRAYS, READING
+
+ENCODERS = TableRecord | TextRecord | TransformerRecord
 
 
 def save_encoder(encoder: Encoder, folder: Path) -> None:
@@ -58,9 +62,8 @@ def load_encoder(folder: Path) -> Encoder:
         BadInput: If it is not there or damaged.
     """
     try:
-        record = json.loads((folder / ENCODER).read_text(encoding="utf-8"))
-        return _revive(record, folder)
-    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+        return _revive(read_json(folder / ENCODER, ENCODERS, "train again"), folder)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
         raise BadInput(
             f"expected a saved encoder in {folder}, but it could not be read ({error!r}); "
             "train again, or restore the run folder"
@@ -89,7 +92,7 @@ def load_like(folder: Path) -> Examples:
         BadInput: If nothing was saved there, or it is damaged.
     """
     try:
-        record = json.loads((folder / READING).read_text(encoding="utf-8"))
+        record = read_json(folder / READING, ReadingRecord, "copy the run folder again")
         shape, classes = tuple(record["shape"]), tuple(record["classes"])
         kind = torch.uint8 if len(shape) == 3 else torch.float32
         normalise = record["normalise"]
@@ -124,6 +127,11 @@ def _revive(record: dict[str, Any], folder: Path) -> Encoder:
     if kind != "text":
         raise ValueError(f"unknown kind {kind!r}")
     arrays = load_file(folder / ENCODER_ARRAYS)
+    terms, weights, projection = len(record["vocabulary"]), arrays["idf"], arrays["components"]
+    if weights.shape != (terms,) or projection.ndim != 2 or projection.shape[1] != terms:
+        raise ValueError("its arrays do not fit its words")
+    if not (np.isfinite(weights).all() and np.isfinite(projection).all()):
+        raise ValueError("its arrays are not finite")
     return TextEncoder(
         column=record["column"],
         analyzer=record["analyzer"],
