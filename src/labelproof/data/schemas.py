@@ -56,3 +56,13 @@ class TransformerRecord(Struct, tag="transformer", tag_field="kind"):
     fingerprint: str
     length: Annotated[int, Meta(ge=1, le=10**6)] = 256
     batch: Annotated[int, Meta(ge=1, le=10**6)] = 32
+
+
+class PicturesRecord(Struct, tag="pictures", tag_field="kind"):
+    """encoder.json of pictures."""
+
+    name: str
+    digest: str
+    rule: str
+    shape: Annotated[list[Edge], Meta(min_length=1, max_length=4)]
+    features: Edge

@@ -22,12 +22,18 @@ from labelproof.data.encoders.columns import Column, TableEncoder
 from labelproof.data.encoders.pictures import PictureEncoding
 from labelproof.data.encoders.texts import TextEncoder, TransformerEncoder
 from labelproof.data.examples import Encoder, Examples, Resident
-from labelproof.data.schemas import ReadingRecord, TableRecord, TextRecord, TransformerRecord
+from labelproof.data.schemas import (
+    PicturesRecord,
+    ReadingRecord,
+    TableRecord,
+    TextRecord,
+    TransformerRecord,
+)
 from labelproof.errors import BadInput
 from labelproof.json_files import read_json
 from labelproof.run_files import ENCODER, ENCODER_ARRAYS, READING
 
-ENCODERS = TableRecord | TextRecord | TransformerRecord
+ENCODERS = TableRecord | TextRecord | TransformerRecord | PicturesRecord
 
 
 def save_encoder(encoder: Encoder, folder: Path) -> None:
