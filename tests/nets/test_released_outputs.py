@@ -4,7 +4,8 @@ The numbers were recorded in double precision and eval mode, with weights and a 
 (`filled`): PreAct ResNet-18, ResNet-34 and ResNet-50 from the DivideMix release; He et al.'s form
 of PreAct ResNet-18 after pytorch-cifar; the small ResNets after the one of Meta-Weight-Net;
 Inception-ResNet-v2 from the package pretrainedmodels 0.7.4 with a mean for its fixed pooling; the
-nine-layer, six-layer and LeNet networks of Co-teaching and Co-teaching+.
+nine-layer, six-layer and LeNet networks of Co-teaching and Co-teaching+; after their Keras
+definition the eight-layer network of D2L; a narrower Wide ResNet after that of Meta-Weight-Net.
 """
 
 import pytest
@@ -14,6 +15,7 @@ from filled import fill, picture, wave
 from torch import nn
 
 from labelproof.nets import MultiHead, build_trunk, heads
+from labelproof.nets.resnet import WideResNet
 
 RELEASED = {
     "preact18": (0.290392004, 0.136078575, -0.148363775, -0.351500417),
@@ -25,6 +27,8 @@ RELEASED = {
     "resnet56": (29.080486, 21.8790398, -23.968876, -27.6253258),
     "resnet34": (0.124008424, 0.168175266, 0.05564971, -0.144413317),
     "resnet50": (-3.84450942, 5.1166454, -4.47790863, 1.87162681),
+    "resnet101": (0.462074273, -0.350875734, 0.011402422, 0.116952266),
+    "cnn8": (-0.0905660282, -0.0891445442, -0.0947970725, -0.0985932966),
     "cnn9": (0.171457184, -0.209846518, 0.136723874, -0.292612489),
     "cnn6": (-0.0785234581, -0.117144414, -0.131549576, -0.120536476),
     "lenet": (-0.446122347, 0.0126954019, 0.262061503, -0.250977249),
@@ -45,6 +49,15 @@ def test_outputs_are_those_of_released_code(name):
     with torch.no_grad():
         logits = net(picture(side))[0, :4]
     torch.testing.assert_close(logits, torch.tensor(RELEASED[name]).double(), rtol=1e-7, atol=1e-8)
+
+
+def test_a_wide_resnet_is_that_of_meta_weight_net():
+    trunk = WideResNet(28, 2)
+    net = fill(MultiHead(trunk, {"label": heads.linear(trunk.features, 10)}).double().eval())
+    with torch.no_grad():
+        logits = net(picture(32))[0, :4]
+    expected = torch.tensor((1.73101802, -1.59219808, 1.26516014, -1.10451707)).double()
+    torch.testing.assert_close(logits, expected, rtol=1e-7, atol=1e-8)
 
 
 def test_the_two_forms_of_preact18_differ_although_their_weights_are_the_same():

@@ -11,15 +11,17 @@ from labelproof.errors import BadInput
 from labelproof.nets import heads
 from labelproof.nets.heads import MultiHead, feature_width
 from labelproof.nets.inception_resnet_v2 import SMALLEST, InceptionResNetV2
-from labelproof.nets.plain import Compact, LeNet, NineLayers, SixLayers
+from labelproof.nets.plain import Compact, EightLayers, LeNet, NineLayers, SixLayers
 from labelproof.nets.resnet import (
     HePreActBlock,
     PreActBlock,
     ResNet,
     Stem,
+    WideResNet,
     preact_resnet18,
     resnet34,
     resnet50,
+    resnet101,
     small_resnet,
 )
 from labelproof.nets.small import MLP, SmallCNN
@@ -78,11 +80,14 @@ NETS: dict[str, Callable[[Shape], nn.Module]] = {
     "resnet56": lambda shape: small_resnet(56, channels=shape[0]),
     "resnet34": lambda shape: resnet34(channels=shape[0]),
     "resnet50": _resnet50,
+    "resnet101": lambda shape: resnet101(channels=shape[0]),
+    "wrn28_10": lambda shape: WideResNet(28, 10, channels=shape[0]),
     "inception_resnet_v2": _from(
         SMALLEST, "inception_resnet_v2", lambda shape: InceptionResNetV2(channels=shape[0])
     ),
     "compact": lambda shape: Compact(channels=shape[0]),
     "cnn9": _from(28, "cnn9", lambda shape: NineLayers(channels=shape[0])),
+    "cnn8": _from(8, "cnn8", EightLayers),
     "cnn6": _from(8, "cnn6", SixLayers),
     "lenet": _from(16, "lenet", LeNet),
     "cnn": lambda shape: SmallCNN(channels=shape[0], width=16 if max(shape[1:]) <= TINY else 32),

@@ -99,6 +99,34 @@ class SixLayers(nn.Module):
         return out
 
 
+class EightLayers(nn.Module):
+    """D2L's network for CIFAR-10: 3x3 convolutions at 64, 64, 128, 128, 196, 196, then 256 units.
+
+    Max-pooling follows every second convolution; BN and ReLU follow all layers.
+
+    Attributes:
+        features: F = 256.
+    """
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.features = 256
+        layers: list[nn.Module] = []
+        inputs = shape[0]
+        for number, width in enumerate((64, 64, 128, 128, 196, 196)):
+            layers += [nn.Conv2d(inputs, width, 3, padding=1), nn.BatchNorm2d(width), nn.ReLU()]
+            layers += [nn.MaxPool2d(2)] if number % 2 else []
+            inputs = width
+        flat = inputs * (shape[1] // 8) * (shape[2] // 8)
+        last = (nn.Linear(flat, self.features), nn.BatchNorm1d(self.features), nn.ReLU())
+        self.layers = nn.Sequential(*layers, nn.Flatten(), *last)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, channels, H, W) to (B, 256)."""
+        out: Tensor = self.layers(x)
+        return out
+
+
 class LeNet(nn.Module):
     """Co-teaching+'s network for CIFAR-10: two 5x5 convolutions, then 120 and 84 units.
 

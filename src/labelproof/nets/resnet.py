@@ -178,6 +178,34 @@ class ResNet(nn.Module):
         return maps.mean((2, 3))
 
 
+class WideResNet(nn.Module):
+    """Wide ResNet (Zagoruyko and Komodakis, 2016): three stages of pre-activated blocks.
+
+    A bare convolution first; BN and ReLU last; identity shortcuts pass the raw input on.
+
+    Attributes:
+        features: F = 64 * widen.
+    """
+
+    def __init__(self, depth: int, widen: int, *, channels: int = 3) -> None:
+        super().__init__()
+        blocks: list[nn.Module] = []
+        inputs = 16
+        for stage, width in enumerate((16 * widen, 32 * widen, 64 * widen)):
+            for position in range((depth - 4) // 6):
+                stride = 2 if stage > 0 and position == 0 else 1
+                blocks.append(HePreActBlock(inputs, width, stride))
+                inputs = width
+        last = (nn.BatchNorm2d(inputs), nn.ReLU())
+        self.layers = nn.Sequential(conv(channels, 16, 3), *blocks, *last)
+        self.features = inputs
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, channels, H, W) to (B, F)."""
+        maps: Tensor = self.layers(x)
+        return maps.mean((2, 3))
+
+
 def _stem(kind: Stem, channels: int, width: int) -> nn.Sequential:
     if kind == "cifar":
         return nn.Sequential(conv(channels, width, 3), nn.BatchNorm2d(width), nn.ReLU())
@@ -205,6 +233,11 @@ def small_resnet(depth: int, *, channels: int = 3, block: Block = PaddedBlock) -
 def resnet34(*, width: int = 64, channels: int = 3, stem: Stem = "cifar") -> ResNet:
     """ResNet-34, by default in its CIFAR form; F = 8 * width."""
     return ResNet(BasicBlock, (3, 4, 6, 3), width=width, channels=channels, stem=stem)
+
+
+def resnet101(*, width: int = 64, channels: int = 3, stem: Stem = "cifar") -> ResNet:
+    """ResNet-101, by default with a stem for small images; F = 32 * width."""
+    return ResNet(Bottleneck, (3, 4, 23, 3), width=width, channels=channels, stem=stem)
 
 
 def resnet50(*, width: int = 64, channels: int = 3, stem: Stem = "imagenet") -> ResNet:
