@@ -15,6 +15,7 @@ from labelproof.methods.gce import GCE
 from labelproof.methods.loss_correction import Backward, Forward
 from labelproof.methods.mixup import Mixup
 from labelproof.methods.mlnt import MLNT
+from labelproof.methods.pencil import PENCIL
 from labelproof.methods.pes import PES
 from labelproof.methods.sop import SOP, SOPPlus
 from labelproof.methods.unicon import UniCon
@@ -62,6 +63,7 @@ CASES: dict[str, Method] = {
         late_decay=0.9,
     ),
     "unicon": UniCon(epochs=6, warmup=2, batch=16, lr=0.05, lambda_u=5.0, ramp=2.0),
+    "pencil": PENCIL(epochs=6, warmup=2, joint=2, batch=16, lr=0.05, last_lr=0.05, label_lr=1600.0),
 }
 
 EVIDENTIAL = ("ce", "mixup", "coteaching", "dividemix", "sop", "sop_plus", "unicon", "mlnt")

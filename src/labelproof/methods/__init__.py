@@ -13,6 +13,7 @@ from labelproof.methods.gce import GCE
 from labelproof.methods.loss_correction import Backward, Forward
 from labelproof.methods.mixup import Mixup
 from labelproof.methods.mlnt import MLNT
+from labelproof.methods.pencil import PENCIL
 from labelproof.methods.pes import PES
 from labelproof.methods.sop import SOP, SOPPlus
 from labelproof.methods.unicon import UniCon
@@ -38,4 +39,5 @@ METHODS: dict[str, type[Method]] = {
     "edl": EDL,
     "mlnt": MLNT,
     "unicon": UniCon,
+    "pencil": PENCIL,
 }

@@ -1,0 +1,172 @@
+"""PENCIL: probabilistic end-to-end noise correction (Yi and Wu, CVPR 2019).
+
+Every example owns the logits of a label distribution, which start at the given label. (1) Plain
+cross-entropy at a high, constant learning rate. (2) Network and label distributions are trained
+together by one backward pass: the network towards the distributions, those towards the network's
+predictions and, weakly, towards the given labels. (3) The distributions stay, the network is
+fine-tuned on them.
+
+Paper: https://arxiv.org/abs/1903.07788. Authors' code: https://github.com/yikun2019/PENCIL.
+Departures: docs/methods/pencil.md.
+Shapes: B batch, C classes, N training examples.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from labelproof.errors import BadInput
+from labelproof.nets.heads import linear
+from labelproof.training.learner import SGD, Learner
+from labelproof.training.protocol import About, Logs, Phase
+from labelproof.training.run import Run
+from labelproof.training.settings import (
+    Count,
+    Epochs,
+    NonNegative,
+    PerStep,
+    Positive,
+    Range,
+    Share,
+    WarmUp,
+    check,
+)
+
+USUAL_BATCH = 128  # that λ is stated for
+
+
+@dataclass
+class State:
+    """What changes during training."""
+
+    learner: Learner
+    labels: Tensor  # (N, C) ỹ, logits of the label distributions
+    clean: Tensor  # (N,) what the label distribution gives the given label
+
+
+@dataclass(frozen=True, kw_only=True)
+class PENCIL:
+    """Hyper-parameters; defaults are those of the released code for CIFAR-10."""
+
+    about: ClassVar[About] = About(
+        title="PENCIL: probabilistic end-to-end noise correction",
+        paper="Yi and Wu, CVPR 2019",
+        year=2019,
+        link="https://arxiv.org/abs/1903.07788",
+        code="https://github.com/yikun2019/PENCIL",
+        cost="3 N",
+    )
+
+    epochs: Count = 320  # of all three stages
+    warmup: WarmUp = 70  # stage 1, on the given labels
+    joint: Annotated[int, Range(1), Epochs("stage")] = 130  # stage 2, labels are learnt
+    batch: PerStep = 128
+    lr: Positive = 0.06  # of stages 1 and 2
+    last_lr: Positive = 0.2  # of stage 3; a tenth and a hundredth after each third
+    momentum: Share = 0.9
+    weight_decay: NonNegative = 1e-4
+    start: Positive = 10.0  # K, first logit of the given label
+    label_lr: NonNegative = 600.0  # λ, step of the labels down the mean loss of 128 examples
+    alpha: NonNegative = 0.4  # α, weight of L_o
+    beta: NonNegative = 0.1  # β, weight of L_e
+    double_softmax: bool = False  # L_o as the released code has it
+
+    def __post_init__(self) -> None:
+        check(self)
+        if self.warmup + self.joint > self.epochs:
+            raise BadInput(
+                f"PENCIL: warmup and joint must fit into epochs, not {self.warmup} and "
+                f"{self.joint} into {self.epochs}."
+            )
+
+    def plan(self) -> tuple[Phase, ...]:
+        """The three stages."""
+        rest = self.epochs - self.warmup - self.joint
+        return (
+            Phase("warm-up", self.warmup, self.warm_up),
+            Phase("joint", self.joint, self.learn_labels, leave=self.score),
+            Phase("fine-tune", rest, self.fine_tune),
+        )
+
+    def setup(self, run: Run) -> State:
+        """One network; label distributions at the given labels."""
+        sgd = SGD(lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
+        labels = self.start * F.one_hot(run.y, run.task.num_classes).float()
+        return State(run.learner(sgd, label=linear), labels, torch.ones(run.task.size))
+
+    def predict(self, state: State, x: Tensor) -> Tensor:
+        """Softmax, (B, C)."""
+        return state.learner.net(x).softmax(1)
+
+    # ---- the stages ----
+
+    def warm_up(self, state: State, run: Run) -> Logs:
+        """Stage 1, one epoch: cross-entropy on the given labels."""
+        learner = self.prepared(state, self.lr)
+        for batch in run.batches(self.batch):
+            run.step(learner, F.cross_entropy(learner.net(batch.views[0]), batch.y))
+        return {}
+
+    def learn_labels(self, state: State, run: Run) -> Logs:
+        """Stage 2, one epoch: L_c / C + α L_o + β L_e / C moves weights and labels."""
+        learner = self.prepared(state, self.lr)
+        free = run.trusted(torch.zeros(run.task.size, device=run.device)) == 0
+        for batch in run.batches(self.batch):
+            rows = state.labels[batch.index].requires_grad_()
+            logits = learner.net(batch.views[0])
+            run.step(learner, *self.losses(logits, rows, batch.y))
+            assert rows.grad is not None
+            # a row's slope is that of a mean, so other batches take a step of the same size
+            step = self.label_lr * len(rows) / USUAL_BATCH * rows.grad * free[batch.index, None]
+            state.labels[batch.index] = rows.detach() - step
+        changed = state.labels.argmax(1) != run.y
+        return {"changed": changed.float().mean().item()}
+
+    def fine_tune(self, state: State, run: Run) -> Logs:
+        """Stage 3, one epoch: the network alone, towards the label distributions."""
+        before = self.warmup + self.joint
+        third = int(3 * (run.epoch - before) / (self.epochs - before))
+        learner = self.prepared(state, self.last_lr * 0.1**third)
+        for batch in run.batches(self.batch):
+            logits = learner.net(batch.views[0])
+            loss = correction(logits, state.labels[batch.index])
+            run.step(learner, loss.mean() / logits.shape[1])
+        return {}
+
+    def prepared(self, state: State, lr: float) -> Learner:
+        """The network in train mode with this learning rate."""
+        state.learner.net.train()
+        state.learner.set_lr(lr)
+        return state.learner
+
+    def losses(self, logits: Tensor, rows: Tensor, given: Tensor) -> tuple[Tensor, ...]:
+        """L_c / C, α L_o and β L_e / C (eq. 3 to 5 of the paper), each a mean over the batch."""
+        classes = logits.shape[1]
+        distribution = rows.softmax(1) if self.double_softmax else rows
+        return (
+            correction(logits, rows).mean() / classes,
+            self.alpha * F.cross_entropy(distribution, given),
+            self.beta * entropy(logits).mean() / classes,
+        )
+
+    def score(self, state: State, run: Run) -> None:
+        """Clean probability: what the label distribution gives the given label, (N,)."""
+        given = state.labels.softmax(1).gather(1, run.y[:, None]).squeeze(1)
+        state.clean = run.trusted(given)
+
+
+def correction(logits: Tensor, rows: Tensor) -> Tensor:
+    """L_c: KL(f || y^d) of the prediction f from the label distribution, prediction first, (B,)."""
+    log_f, log_y = logits.log_softmax(1), rows.log_softmax(1)
+    return (log_f.exp() * (log_f - log_y)).sum(1)
+
+
+def entropy(logits: Tensor) -> Tensor:
+    """L_e: -Σ_c f_c ln f_c, (B,)."""
+    log_f = logits.log_softmax(1)
+    return -(log_f.exp() * log_f).sum(1)
