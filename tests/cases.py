@@ -12,6 +12,7 @@ from labelproof.methods.dpc import DPC
 from labelproof.methods.edl import EDL
 from labelproof.methods.elr import ELR, ELRPlus
 from labelproof.methods.gce import GCE
+from labelproof.methods.jpl import JPL
 from labelproof.methods.loss_correction import Backward, Forward
 from labelproof.methods.mixup import Mixup
 from labelproof.methods.mlnt import MLNT
@@ -64,6 +65,7 @@ CASES: dict[str, Method] = {
     ),
     "unicon": UniCon(epochs=6, warmup=2, batch=16, lr=0.05, lambda_u=5.0, ramp=2.0),
     "pencil": PENCIL(epochs=6, warmup=2, joint=2, batch=16, lr=0.05, last_lr=0.05, label_lr=1600.0),
+    "jpl": JPL(epochs=9, final=2, batch=16, lr=0.05, final_lr=0.05, complements=2),
 }
 
 EVIDENTIAL = ("ce", "mixup", "coteaching", "dividemix", "sop", "sop_plus", "unicon", "mlnt")

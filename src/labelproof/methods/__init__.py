@@ -10,6 +10,7 @@ from labelproof.methods.dpc import DPC
 from labelproof.methods.edl import EDL
 from labelproof.methods.elr import ELR, ELRPlus
 from labelproof.methods.gce import GCE
+from labelproof.methods.jpl import JPL
 from labelproof.methods.loss_correction import Backward, Forward
 from labelproof.methods.mixup import Mixup
 from labelproof.methods.mlnt import MLNT
@@ -40,4 +41,5 @@ METHODS: dict[str, type[Method]] = {
     "mlnt": MLNT,
     "unicon": UniCon,
     "pencil": PENCIL,
+    "jpl": JPL,
 }
