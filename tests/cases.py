@@ -16,6 +16,7 @@ from labelproof.methods.jpl import JPL
 from labelproof.methods.loss_correction import Backward, Forward
 from labelproof.methods.mixup import Mixup
 from labelproof.methods.mlnt import MLNT
+from labelproof.methods.moit import MOIT
 from labelproof.methods.pencil import PENCIL
 from labelproof.methods.pes import PES
 from labelproof.methods.sop import SOP, SOPPlus
@@ -66,6 +67,18 @@ CASES: dict[str, Method] = {
     "unicon": UniCon(epochs=6, warmup=2, batch=16, lr=0.05, lambda_u=5.0, ramp=2.0),
     "pencil": PENCIL(epochs=6, warmup=2, joint=2, batch=16, lr=0.05, last_lr=0.05, label_lr=1600.0),
     "jpl": JPL(epochs=9, final=2, batch=16, lr=0.05, final_lr=0.05, complements=2),
+    "moit": MOIT(
+        epochs=6,
+        plus=2,
+        batch=16,
+        lr=0.05,
+        memory=10,
+        memory_from=1,
+        correct_from=3,
+        neighbours=15,
+        plus_lr=0.01,
+        boot_from=1,
+    ),
 }
 
 EVIDENTIAL = ("ce", "mixup", "coteaching", "dividemix", "sop", "sop_plus", "unicon", "mlnt")

@@ -14,6 +14,7 @@ from labelproof.methods.jpl import JPL
 from labelproof.methods.loss_correction import Backward, Forward
 from labelproof.methods.mixup import Mixup
 from labelproof.methods.mlnt import MLNT
+from labelproof.methods.moit import MOIT
 from labelproof.methods.pencil import PENCIL
 from labelproof.methods.pes import PES
 from labelproof.methods.sop import SOP, SOPPlus
@@ -42,4 +43,5 @@ METHODS: dict[str, type[Method]] = {
     "unicon": UniCon,
     "pencil": PENCIL,
     "jpl": JPL,
+    "moit": MOIT,
 }

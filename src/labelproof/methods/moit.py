@@ -1,0 +1,296 @@
+"""MOIT and MOIT+: multi-objective interpolation training (Ortego and others, CVPR 2021).
+
+A supervised contrastive loss and a classifier, both on mixed examples. Every epoch the neighbours
+in the contrastive space vote on labels, twice, and each class keeps its best agreeing examples.
+Later, labels that are not kept give way to predictions. MOIT+ then fine-tunes with a new classifier
+on the kept examples, with mixup and hard bootstrapping.
+
+Paper: https://arxiv.org/abs/2012.04462. Authors' code:
+https://github.com/DiegoOrtego/LabelNoiseMOIT. Departures: docs/methods/moit.md.
+Shapes: B batch, C classes, D width of embeddings, N training examples.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from labelproof import functional as fn
+from labelproof.errors import BadInput
+from labelproof.functional.neighbours import label_votes, nearest_by_angle
+from labelproof.nets.heads import linear
+from labelproof.training.batches import Batch, View
+from labelproof.training.learner import SGD, Learner
+from labelproof.training.protocol import About, Logs, Phase
+from labelproof.training.run import Run
+from labelproof.training.settings import (
+    Count,
+    Epochs,
+    Natural,
+    NonNegative,
+    PerStep,
+    Positive,
+    Range,
+    Share,
+    check,
+)
+
+WIDTH = 128  # D
+
+
+def embedding(features: int, _classes: int) -> nn.Module:
+    """The head of the contrastive loss."""
+    return nn.Linear(features, WIDTH)
+
+
+@dataclass
+class State:
+    """What changes during training."""
+
+    learner: Learner
+    memory: Tensor  # (K, D) recent embeddings, newest at `place`
+    remembered: Tensor  # (K,) their given labels, -1 where nothing is stored yet
+    place: int  # where the next embeddings go
+    kept: Tensor  # (N,) bool, labels that the neighbours confirm
+    clean: Tensor  # (N,) second vote of the neighbours for the given label
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Mixed views of a batch, both one after the other: 2B rows."""
+
+    logits: Tensor  # (2B, C)
+    embeddings: Tensor  # (2B, D) of length 1
+    partners: Tensor  # (2B,) place in the batch of the example mixed in
+    weight: Tensor  # (2B,) λ of the example itself
+
+
+@dataclass(frozen=True, kw_only=True)
+class MOIT:
+    """Hyper-parameters; defaults are those of MOIT+ in the released code for CIFAR."""
+
+    about: ClassVar[About] = About(
+        title="MOIT and MOIT+: multi-objective interpolation training",
+        paper="Ortego, Arazo, Albert, O'Connor and McGuinness, CVPR 2021",
+        year=2021,
+        link="https://arxiv.org/abs/2012.04462",
+        code="https://github.com/DiegoOrtego/LabelNoiseMOIT",
+        cost="8 N and N² similarities; MOIT+ 4 of the kept",
+    )
+
+    epochs: Count = 320  # both parts together
+    plus: Annotated[int, Range(0), Epochs("stage")] = (
+        70  # MOIT+: the last so many fine-tune; 0: MOIT
+    )
+    batch: PerStep = 128
+    lr: Positive = 0.1
+    decay_at: tuple[Share, ...] = (0.5, 0.8)  # lr x 0.1 from each share of the first part on
+    momentum: Share = 0.9
+    weight_decay: NonNegative = 1e-4
+    alpha: Positive = 1.0  # Beta(α, α) of the mixing weights
+    temperature: Positive = 0.1
+    memory: Natural = 100  # embeddings a class and view that are remembered; 0: none
+    memory_from: Annotated[Natural, Epochs()] = 3  # epochs before the memory is used
+    correct_from: Annotated[Natural, Epochs()] = 130  # epochs before labels are replaced
+    neighbours: Count = 250  # k
+    plus_lr: Positive = 1e-3
+    plus_decay_at: tuple[Share, ...] = ()  # lr x 0.1 from each share of the second part on
+    boot_from: Annotated[Natural, Epochs()] = 30  # epochs of the second part without bootstrapping
+    boot: Share = 0.2  # part of the prediction in a bootstrapped target
+
+    def __post_init__(self) -> None:
+        check(self)
+        if self.plus >= self.epochs:
+            raise BadInput(
+                f"MOIT: plus must be smaller than epochs, not {self.plus} of {self.epochs}."
+            )
+
+    @property
+    def first(self) -> int:
+        """Epochs of the first part."""
+        return self.epochs - self.plus
+
+    def plan(self) -> tuple[Phase, ...]:
+        """Contrast and classify; for MOIT+ fine-tune."""
+        main = Phase("interpolate", self.first, self.train)
+        if not self.plus:
+            return (main,)
+        return (main, Phase("fine-tune", self.plus, self.fine_tune, self.new_classifier))
+
+    def setup(self, run: Run) -> State:
+        """One network with two heads, an empty memory."""
+        sgd = SGD(lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
+        room = 2 * self.memory * run.task.num_classes
+        return State(
+            run.learner(sgd, label=linear, embed=embedding),
+            torch.zeros(room, WIDTH, device=run.device),
+            torch.full((room,), -1, device=run.device),
+            0,
+            torch.ones(run.task.size, dtype=torch.bool, device=run.device),
+            torch.ones(run.task.size),
+        )
+
+    def predict(self, state: State, x: Tensor) -> Tensor:
+        """Softmax of the classifier, (B, C)."""
+        return state.learner.net(x).softmax(1)
+
+    # ---- MOIT ----
+
+    def train(self, state: State, run: Run) -> Logs:
+        """One epoch of contrastive and classification loss; then the neighbours vote."""
+        learner = state.learner
+        learner.net.train()
+        milestones = tuple(round(share * self.first) for share in self.decay_at)
+        learner.set_lr(fn.step_decay(self.lr, run.epoch, milestones))
+        correcting = run.epoch >= self.correct_from
+        views: tuple[View, ...] = ("strong", "strong")
+        if correcting:
+            views += ("plain",)
+        for batch in run.batches(self.batch, views=views):
+            pairs = self.mixed_pairs(learner, batch, run)
+            own = learner.net(batch.views[2]).detach().softmax(1) if correcting else None
+            losses = [self.classification(pairs, batch.y, state.kept[batch.index], own)]
+            losses += self.contrasts(state, pairs, batch.y, run.epoch)
+            run.step(learner, *losses)
+        self.vote(state, run)
+        return {"selected": state.kept.float().mean().item()}
+
+    def mixed_pairs(self, learner: Learner, batch: Batch, run: Run) -> Pairs:
+        """Both strong views, each mixed with its own weight and permutation, one pass each."""
+        parts, partners, weights = [], [], []
+        for view in batch.views[:2]:
+            mixed, weight, permutation = fn.mixup(view, self.alpha, run.rng)
+            parts.append(learner.net(mixed, "label", "embed"))
+            partners.append(permutation.to(batch.y.device))
+            weights.append(torch.full((len(view),), float(weight), device=batch.y.device))
+        logits, embeddings = (torch.cat(part) for part in zip(*parts, strict=True))
+        return Pairs(
+            logits, F.normalize(embeddings, dim=1), torch.cat(partners), torch.cat(weights)
+        )
+
+    def classification(self, pairs: Pairs, y: Tensor, kept: Tensor, own: Tensor | None) -> Tensor:
+        """Mixup cross-entropy; with `own` predictions in place of labels that are not kept."""
+        labels = y.repeat(2)
+        given = F.cross_entropy(pairs.logits, labels, reduction="none")
+        other = F.cross_entropy(pairs.logits, y[pairs.partners], reduction="none")
+        mixed = pairs.weight * given + (1 - pairs.weight) * other
+        if own is None:
+            return mixed.mean()
+        trust = kept.float().repeat(2)
+        logs = pairs.logits.log_softmax(1)
+        towards = -(own.repeat(2, 1) * logs).sum(1)
+        towards_other = -(own[pairs.partners] * logs).sum(1)
+        doubt = pairs.weight * (1 - trust) * towards
+        doubt_other = (1 - pairs.weight) * (1 - kept.float()[pairs.partners]) * towards_other
+        return (trust * mixed + doubt + doubt_other).mean()
+
+    def contrasts(self, state: State, pairs: Pairs, y: Tensor, epoch: int) -> list[Tensor]:
+        """Contrastive loss among the batch, and with the memory once that is used."""
+        labels, minor = y.repeat(2), y[pairs.partners]
+        apart = ~torch.eye(len(labels), dtype=torch.bool, device=y.device)
+        losses = [self.contrast(pairs, pairs.embeddings, labels, minor, labels, apart)]
+        if not self.memory:
+            return losses
+        slots = remember(state, pairs.embeddings.detach(), labels)
+        if epoch >= self.memory_from:
+            known = (state.remembered >= 0).expand(len(labels), -1).clone()
+            known[torch.arange(len(slots)), slots] = False  # an example is not its own neighbour
+            others = (state.memory, state.remembered)
+            losses.append(self.contrast(pairs, others[0], labels, minor, others[1], known))
+        return losses
+
+    def contrast(
+        self,
+        pairs: Pairs,
+        others: Tensor,
+        labels: Tensor,
+        minor: Tensor,
+        other_labels: Tensor,
+        allowed: Tensor,
+    ) -> Tensor:
+        """Interpolated contrastive loss of 2B anchors against `others`, a scalar."""
+        similarity = pairs.embeddings @ others.T / self.temperature
+        logs = similarity - similarity.masked_fill(~allowed, -torch.inf).logsumexp(1, keepdim=True)
+        first = mean_where(logs, (labels[:, None] == other_labels) & allowed)
+        second = mean_where(logs, (minor[:, None] == other_labels) & allowed)
+        return -(pairs.weight * first + (1 - pairs.weight) * second).mean()
+
+    # ---- which labels are right ----
+
+    def vote(self, state: State, run: Run) -> None:
+        """Neighbours correct the labels, vote again, and each class keeps its best."""
+        net = state.learner.net
+        with torch.no_grad():
+            embeddings = net.head("embed", run.features(net))
+        near = nearest_by_angle(embeddings, self.neighbours)
+        corrected = label_votes(run.y, near, run.task.num_classes).argmax(1)
+        votes = label_votes(corrected, near, run.task.num_classes)
+        given = votes.gather(1, run.y[:, None]).squeeze(1)
+        state.clean = run.trusted(given)
+        kept = balanced_selection(given, votes.argmax(1) == run.y, run.y, run.task.num_classes)
+        state.kept = run.trusted(kept.float()) > 0
+
+    # ---- MOIT+ ----
+
+    def new_classifier(self, state: State, run: Run) -> None:
+        """A new classifier and optimiser; the trunk stays."""
+        net = state.learner.net
+        head = net.heads["label"]
+        assert isinstance(head, nn.Linear)
+        head.reset_parameters()
+        sgd = SGD(lr=self.plus_lr, momentum=self.momentum, weight_decay=self.weight_decay)
+        state.learner = Learner(net, sgd.of(net.parameters()))
+        if not state.kept.any():
+            state.kept = torch.ones_like(state.kept)
+
+    def fine_tune(self, state: State, run: Run) -> Logs:
+        """One epoch on the kept examples: mixup, later with hard bootstrapping."""
+        learner, epoch = state.learner, run.epoch - self.first
+        learner.net.train()
+        milestones = tuple(round(share * self.plus) for share in self.plus_decay_at)
+        learner.set_lr(fn.step_decay(self.plus_lr, epoch, milestones))
+        boot = self.boot if epoch >= self.boot_from else 0.0
+        views: tuple[View, ...] = ("weak", "plain") if boot else ("weak",)
+        for batch in run.batches(self.batch, state.kept.nonzero().squeeze(1), views):
+            mixed, weight, permutation = fn.mixup(batch.views[0], self.alpha, run.rng)
+            targets = F.one_hot(batch.y, run.task.num_classes).float()
+            if boot:
+                own = learner.net(batch.views[1]).detach().argmax(1)
+                own = F.one_hot(own, run.task.num_classes)
+                targets = (1 - boot) * targets + boot * own
+            loss = F.cross_entropy(learner.net(mixed), fn.mix(targets, weight, permutation))
+            run.step(learner, loss)
+        return {"selected": state.kept.float().mean().item()}
+
+
+def mean_where(values: Tensor, chosen: Tensor) -> Tensor:
+    """Mean of the chosen values of each row, 0 where none is, (rows,)."""
+    return (values * chosen).sum(1) / chosen.sum(1).clamp(min=1)
+
+
+def remember(state: State, embeddings: Tensor, labels: Tensor) -> Tensor:
+    """Store embeddings in place of the oldest; where each of them went, (2B,)."""
+    room = len(state.memory)
+    slots = (state.place + torch.arange(len(labels), device=labels.device)) % room
+    state.memory[slots] = embeddings
+    state.remembered[slots] = labels
+    state.place = (state.place + len(labels)) % room
+    return slots
+
+
+def balanced_selection(given: Tensor, agree: Tensor, labels: Tensor, classes: int) -> Tensor:
+    """Of each class the largest votes, as many as the lower median of agreements, (N,) bool."""
+    present = torch.bincount(labels, minlength=classes) > 0
+    counts = torch.bincount(labels[agree], minlength=classes)[present]
+    number = int(counts.median())
+    kept = torch.zeros_like(agree)
+    for label in present.nonzero().squeeze(1):
+        rows = (labels == label).nonzero().squeeze(1)
+        kept[rows[given[rows].clamp(0.01, 0.99).argsort(descending=True, stable=True)[:number]]] = (
+            True
+        )
+    return kept
