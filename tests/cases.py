@@ -7,6 +7,7 @@ from labelproof.methods.ce import CrossEntropy
 from labelproof.methods.cores import CORES
 from labelproof.methods.coteaching import CoTeaching
 from labelproof.methods.coteaching_plus import CoTeachingPlus
+from labelproof.methods.d2l import D2L
 from labelproof.methods.dividemix import DivideMix
 from labelproof.methods.dpc import DPC
 from labelproof.methods.edl import EDL
@@ -79,6 +80,7 @@ CASES: dict[str, Method] = {
         plus_lr=0.01,
         boot_from=1,
     ),
+    "d2l": D2L(epochs=6, batch=16, lr=0.05, settle=1, window=2, neighbours=5, sample=64),
 }
 
 EVIDENTIAL = ("ce", "mixup", "coteaching", "dividemix", "sop", "sop_plus", "unicon", "mlnt")

@@ -5,6 +5,7 @@ from labelproof.methods.ce import CrossEntropy
 from labelproof.methods.cores import CORES
 from labelproof.methods.coteaching import CoTeaching
 from labelproof.methods.coteaching_plus import CoTeachingPlus
+from labelproof.methods.d2l import D2L
 from labelproof.methods.dividemix import DivideMix
 from labelproof.methods.dpc import DPC
 from labelproof.methods.edl import EDL
@@ -44,4 +45,5 @@ METHODS: dict[str, type[Method]] = {
     "pencil": PENCIL,
     "jpl": JPL,
     "moit": MOIT,
+    "d2l": D2L,
 }
