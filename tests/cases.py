@@ -15,6 +15,7 @@ from labelproof.methods.elr import ELR, ELRPlus
 from labelproof.methods.gce import GCE
 from labelproof.methods.jpl import JPL
 from labelproof.methods.loss_correction import Backward, Forward
+from labelproof.methods.mentornet import MentorNet
 from labelproof.methods.mixup import Mixup
 from labelproof.methods.mlnt import MLNT
 from labelproof.methods.moit import MOIT
@@ -81,6 +82,19 @@ CASES: dict[str, Method] = {
         boot_from=1,
     ),
     "d2l": D2L(epochs=6, batch=16, lr=0.05, settle=1, window=2, neighbours=5, sample=64),
+    "mentornet": MentorNet(
+        epochs=11,
+        batch=16,
+        lr=0.05,
+        kind="dd",
+        burn_in=18,
+        scout=2,
+        record=2,
+        tried=0.3,
+        mentor_steps=60,
+        mentor_lr=0.02,
+        drop=(0.2, 100.0),
+    ),
 }
 
 EVIDENTIAL = ("ce", "mixup", "coteaching", "dividemix", "sop", "sop_plus", "unicon", "mlnt")

@@ -13,6 +13,7 @@ from labelproof.methods.elr import ELR, ELRPlus
 from labelproof.methods.gce import GCE
 from labelproof.methods.jpl import JPL
 from labelproof.methods.loss_correction import Backward, Forward
+from labelproof.methods.mentornet import MentorNet
 from labelproof.methods.mixup import Mixup
 from labelproof.methods.mlnt import MLNT
 from labelproof.methods.moit import MOIT
@@ -46,4 +47,5 @@ METHODS: dict[str, type[Method]] = {
     "jpl": JPL,
     "moit": MOIT,
     "d2l": D2L,
+    "mentornet": MentorNet,
 }
