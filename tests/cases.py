@@ -13,6 +13,7 @@ from labelproof.methods.dpc import DPC
 from labelproof.methods.edl import EDL
 from labelproof.methods.elr import ELR, ELRPlus
 from labelproof.methods.gce import GCE
+from labelproof.methods.incv import INCV
 from labelproof.methods.jpl import JPL
 from labelproof.methods.loss_correction import Backward, Forward
 from labelproof.methods.mentornet import MentorNet
@@ -95,6 +96,7 @@ CASES: dict[str, Method] = {
         mentor_lr=0.02,
         drop=(0.2, 100.0),
     ),
+    "incv": INCV(epochs=8, validation=4, rounds=1, batch=16, lr=0.02, ramp=2),
 }
 
 EVIDENTIAL = ("ce", "mixup", "coteaching", "dividemix", "sop", "sop_plus", "unicon", "mlnt")

@@ -11,6 +11,7 @@ from labelproof.methods.dpc import DPC
 from labelproof.methods.edl import EDL
 from labelproof.methods.elr import ELR, ELRPlus
 from labelproof.methods.gce import GCE
+from labelproof.methods.incv import INCV
 from labelproof.methods.jpl import JPL
 from labelproof.methods.loss_correction import Backward, Forward
 from labelproof.methods.mentornet import MentorNet
@@ -48,4 +49,5 @@ METHODS: dict[str, type[Method]] = {
     "moit": MOIT,
     "d2l": D2L,
     "mentornet": MentorNet,
+    "incv": INCV,
 }
