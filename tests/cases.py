@@ -23,6 +23,7 @@ from labelproof.methods.moit import MOIT
 from labelproof.methods.pencil import PENCIL
 from labelproof.methods.pes import PES
 from labelproof.methods.sop import SOP, SOPPlus
+from labelproof.methods.ssr import SSR
 from labelproof.methods.unicon import UniCon
 from labelproof.training.protocol import Method
 
@@ -97,6 +98,7 @@ CASES: dict[str, Method] = {
         drop=(0.2, 100.0),
     ),
     "incv": INCV(epochs=8, validation=4, rounds=1, batch=16, lr=0.02, ramp=2),
+    "ssr": SSR(epochs=5, batch=16, lr=0.05, neighbours=15),
 }
 
 EVIDENTIAL = ("ce", "mixup", "coteaching", "dividemix", "sop", "sop_plus", "unicon", "mlnt")

@@ -21,6 +21,7 @@ from labelproof.methods.moit import MOIT
 from labelproof.methods.pencil import PENCIL
 from labelproof.methods.pes import PES
 from labelproof.methods.sop import SOP, SOPPlus
+from labelproof.methods.ssr import SSR
 from labelproof.methods.unicon import UniCon
 from labelproof.training.protocol import Method
 
@@ -50,4 +51,5 @@ METHODS: dict[str, type[Method]] = {
     "d2l": D2L,
     "mentornet": MentorNet,
     "incv": INCV,
+    "ssr": SSR,
 }
