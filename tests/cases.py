@@ -20,6 +20,7 @@ from labelproof.methods.mentornet import MentorNet
 from labelproof.methods.mixup import Mixup
 from labelproof.methods.mlnt import MLNT
 from labelproof.methods.moit import MOIT
+from labelproof.methods.mwnet import MWNet
 from labelproof.methods.pencil import PENCIL
 from labelproof.methods.pes import PES
 from labelproof.methods.sop import SOP, SOPPlus
@@ -99,6 +100,7 @@ CASES: dict[str, Method] = {
     ),
     "incv": INCV(epochs=8, validation=4, rounds=1, batch=16, lr=0.02, ramp=2),
     "ssr": SSR(epochs=5, batch=16, lr=0.05, neighbours=15),
+    "mwnet": MWNet(epochs=7, scout=2, batch=16, lr=0.05, meta=12, meta_lr=0.01),
 }
 
 EVIDENTIAL = ("ce", "mixup", "coteaching", "dividemix", "sop", "sop_plus", "unicon", "mlnt")

@@ -18,6 +18,7 @@ from labelproof.methods.mentornet import MentorNet
 from labelproof.methods.mixup import Mixup
 from labelproof.methods.mlnt import MLNT
 from labelproof.methods.moit import MOIT
+from labelproof.methods.mwnet import MWNet
 from labelproof.methods.pencil import PENCIL
 from labelproof.methods.pes import PES
 from labelproof.methods.sop import SOP, SOPPlus
@@ -52,4 +53,5 @@ METHODS: dict[str, type[Method]] = {
     "mentornet": MentorNet,
     "incv": INCV,
     "ssr": SSR,
+    "mwnet": MWNet,
 }
