@@ -21,6 +21,7 @@ from labelproof.methods.mixup import Mixup
 from labelproof.methods.mlnt import MLNT
 from labelproof.methods.moit import MOIT
 from labelproof.methods.mwnet import MWNet
+from labelproof.methods.o2u import O2U
 from labelproof.methods.pencil import PENCIL
 from labelproof.methods.pes import PES
 from labelproof.methods.sop import SOP, SOPPlus
@@ -101,6 +102,17 @@ CASES: dict[str, Method] = {
     "incv": INCV(epochs=8, validation=4, rounds=1, batch=16, lr=0.02, ramp=2),
     "ssr": SSR(epochs=5, batch=16, lr=0.05, neighbours=15),
     "mwnet": MWNet(epochs=7, scout=2, batch=16, lr=0.05, meta=12, meta_lr=0.01),
+    "o2u": O2U(
+        epochs=9,
+        cyclic=3,
+        final=3,
+        batch=16,
+        cyclic_batch=8,
+        lr=0.05,
+        high=0.05,
+        low=0.005,
+        cycle=3,
+    ),
 }
 
 EVIDENTIAL = ("ce", "mixup", "coteaching", "dividemix", "sop", "sop_plus", "unicon", "mlnt")

@@ -19,6 +19,7 @@ from labelproof.methods.mixup import Mixup
 from labelproof.methods.mlnt import MLNT
 from labelproof.methods.moit import MOIT
 from labelproof.methods.mwnet import MWNet
+from labelproof.methods.o2u import O2U
 from labelproof.methods.pencil import PENCIL
 from labelproof.methods.pes import PES
 from labelproof.methods.sop import SOP, SOPPlus
@@ -54,4 +55,5 @@ METHODS: dict[str, type[Method]] = {
     "incv": INCV,
     "ssr": SSR,
     "mwnet": MWNet,
+    "o2u": O2U,
 }
