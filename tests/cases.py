@@ -24,6 +24,7 @@ from labelproof.methods.mwnet import MWNet
 from labelproof.methods.o2u import O2U
 from labelproof.methods.pencil import PENCIL
 from labelproof.methods.pes import PES
+from labelproof.methods.sat import SAT
 from labelproof.methods.sop import SOP, SOPPlus
 from labelproof.methods.ssr import SSR
 from labelproof.methods.unicon import UniCon
@@ -113,6 +114,7 @@ CASES: dict[str, Method] = {
         low=0.005,
         cycle=3,
     ),
+    "sat": SAT(epochs=6, warmup=2, batch=16, lr=0.05, keep=0.7),
 }
 
 EVIDENTIAL = ("ce", "mixup", "coteaching", "dividemix", "sop", "sop_plus", "unicon", "mlnt")

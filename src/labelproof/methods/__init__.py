@@ -22,6 +22,7 @@ from labelproof.methods.mwnet import MWNet
 from labelproof.methods.o2u import O2U
 from labelproof.methods.pencil import PENCIL
 from labelproof.methods.pes import PES
+from labelproof.methods.sat import SAT
 from labelproof.methods.sop import SOP, SOPPlus
 from labelproof.methods.ssr import SSR
 from labelproof.methods.unicon import UniCon
@@ -56,4 +57,5 @@ METHODS: dict[str, type[Method]] = {
     "ssr": SSR,
     "mwnet": MWNet,
     "o2u": O2U,
+    "sat": SAT,
 }
