@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from labelproof.methods.apl import APL
 from labelproof.methods.bootstrap import Bootstrap
 from labelproof.methods.ce import CrossEntropy
 from labelproof.methods.cores import CORES
@@ -115,6 +116,7 @@ CASES: dict[str, Method] = {
         cycle=3,
     ),
     "sat": SAT(epochs=6, warmup=2, batch=16, lr=0.05, keep=0.7),
+    "apl": APL(epochs=6, batch=16, lr=0.05),
 }
 
 EVIDENTIAL = ("ce", "mixup", "coteaching", "dividemix", "sop", "sop_plus", "unicon", "mlnt")

@@ -1,5 +1,6 @@
 """Every method by name. A new one: its file, a line here, a line in tests/cases.py, a page."""
 
+from labelproof.methods.apl import APL
 from labelproof.methods.bootstrap import Bootstrap
 from labelproof.methods.ce import CrossEntropy
 from labelproof.methods.cores import CORES
@@ -58,4 +59,5 @@ METHODS: dict[str, type[Method]] = {
     "mwnet": MWNet,
     "o2u": O2U,
     "sat": SAT,
+    "apl": APL,
 }

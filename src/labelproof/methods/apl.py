@@ -1,0 +1,116 @@
+"""APL: active and passive losses (Ma, Huang, Wang, Romano, Erfani and Bailey, ICML 2020).
+
+Any loss becomes robust to symmetric noise once it is divided by its sum over all labels, but then
+it underfits. APL adds two robust losses: an active one, which raises the given label's probability
+(normalised cross-entropy or focal loss), and a passive one, which lowers the others' (absolute
+error or reverse cross-entropy).
+
+Paper: https://arxiv.org/abs/2006.13554. Authors' code:
+https://github.com/HanxunH/Active-Passive-Losses. Departures: docs/methods/apl.md.
+Shapes: B batch, C classes, N training examples.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from labelproof import functional as fn
+from labelproof.nets.heads import linear
+from labelproof.training.learner import SGD, Learner
+from labelproof.training.protocol import About, Logs, Phase
+from labelproof.training.run import Run
+from labelproof.training.settings import Count, NonNegative, PerStep, Positive, Share, check
+
+LEAST = 1e-4  # what 0 is in the logarithm of a label
+
+
+@dataclass
+class State:
+    """What changes during training."""
+
+    learner: Learner
+    clean: Tensor  # (N,) probability of the given label
+
+
+@dataclass(frozen=True, kw_only=True)
+class APL:
+    """Hyper-parameters; defaults are those of the released code for CIFAR-10."""
+
+    about: ClassVar[About] = About(
+        title="APL: normalised active and passive losses",
+        paper="Ma, Huang, Wang, Romano, Erfani and Bailey, ICML 2020",
+        year=2020,
+        link="https://arxiv.org/abs/2006.13554",
+        code="https://github.com/HanxunH/Active-Passive-Losses",
+        cost="3 N",
+    )
+
+    epochs: Count = 120
+    batch: PerStep = 128
+    lr: Positive = 0.01  # falls to 0 along half a cosine
+    momentum: Share = 0.9
+    weight_decay: NonNegative = 1e-4
+    active: Literal["nce", "nfl"] = "nce"
+    passive: Literal["rce", "mae", "none"] = "rce"  # "none": the normalised loss alone
+    active_weight: NonNegative = 1.0  # α
+    passive_weight: NonNegative = 1.0  # β
+    focus: NonNegative = 0.5  # γ of the focal loss
+    clip: Positive = 5.0  # largest norm of a gradient
+
+    def __post_init__(self) -> None:
+        check(self)
+
+    def plan(self) -> tuple[Phase, ...]:
+        """One phase."""
+        return (Phase("train", self.epochs, self.train, leave=self.score),)
+
+    def setup(self, run: Run) -> State:
+        """One network, its gradients cut."""
+        sgd = SGD(lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
+        return State(run.learner(sgd, label=linear), torch.ones(run.task.size))
+
+    def predict(self, state: State, x: Tensor) -> Tensor:
+        """Softmax, (B, C)."""
+        return state.learner.net(x).softmax(1)
+
+    def train(self, state: State, run: Run) -> Logs:
+        """One epoch on the given labels."""
+        learner = state.learner
+        learner.net.train()
+        learner.set_lr(fn.cosine_decay(self.lr, run.epoch, self.epochs))
+        with learner.clipped(self.clip):
+            for batch in run.batches(self.batch):
+                run.step(learner, self.loss(learner.net(batch.views[0]), batch.y).mean())
+        return {}
+
+    def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """α L_active + β L_passive, (B,)."""
+        focus = 0.0 if self.active == "nce" else self.focus
+        loss = self.active_weight * normalised_focal(logits, labels, focus)
+        if self.passive == "none":
+            return loss
+        scale = -math.log(LEAST) if self.passive == "rce" else 1.0
+        return loss + self.passive_weight * scale * absolute_error(logits, labels)
+
+    def score(self, state: State, run: Run) -> None:
+        """Clean probability: what the trained network gives the given label, (N,)."""
+        probs = run.predict(state.learner.net).softmax(1)
+        state.clean = probs.gather(1, run.y[:, None]).squeeze(1)
+
+
+def normalised_focal(logits: Tensor, labels: Tensor, focus: float) -> Tensor:
+    """(1 - p_y)^γ ln p_y / Σ_k (1 - p_k)^γ ln p_k, factors held fixed; γ = 0 is NCE, (B,)."""
+    logs = logits.log_softmax(1)
+    if focus:
+        logs = (1 - logs.detach().exp()).clamp(min=0) ** focus * logs
+    return logs.gather(1, labels[:, None]).squeeze(1) / logs.sum(1)
+
+
+def absolute_error(logits: Tensor, labels: Tensor) -> Tensor:
+    """1 - p_y, half the absolute error; times -ln 1e-4 it is the reverse cross-entropy, (B,)."""
+    return 1 - logits.softmax(1).gather(1, labels[:, None]).squeeze(1)
