@@ -22,6 +22,7 @@ from labelproof.methods.mixup import Mixup
 from labelproof.methods.mlnt import MLNT
 from labelproof.methods.moit import MOIT
 from labelproof.methods.mwnet import MWNet
+from labelproof.methods.noise_layer import NoiseLayer
 from labelproof.methods.o2u import O2U
 from labelproof.methods.pencil import PENCIL
 from labelproof.methods.pes import PES
@@ -117,6 +118,7 @@ CASES: dict[str, Method] = {
     ),
     "sat": SAT(epochs=6, warmup=2, batch=16, lr=0.05, keep=0.7),
     "apl": APL(epochs=6, batch=16, lr=0.05),
+    "noise_layer": NoiseLayer(epochs=6, warmup=3, batch=16, lr=0.01),
 }
 
 EVIDENTIAL = ("ce", "mixup", "coteaching", "dividemix", "sop", "sop_plus", "unicon", "mlnt")

@@ -20,6 +20,7 @@ from labelproof.methods.mixup import Mixup
 from labelproof.methods.mlnt import MLNT
 from labelproof.methods.moit import MOIT
 from labelproof.methods.mwnet import MWNet
+from labelproof.methods.noise_layer import NoiseLayer
 from labelproof.methods.o2u import O2U
 from labelproof.methods.pencil import PENCIL
 from labelproof.methods.pes import PES
@@ -60,4 +61,5 @@ METHODS: dict[str, type[Method]] = {
     "o2u": O2U,
     "sat": SAT,
     "apl": APL,
+    "noise_layer": NoiseLayer,
 }
