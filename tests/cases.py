@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from labelproof.methods.active_bias import ActiveBias
 from labelproof.methods.apl import APL
 from labelproof.methods.bootstrap import Bootstrap
 from labelproof.methods.ce import CrossEntropy
@@ -119,6 +120,7 @@ CASES: dict[str, Method] = {
     "sat": SAT(epochs=6, warmup=2, batch=16, lr=0.05, keep=0.7),
     "apl": APL(epochs=6, batch=16, lr=0.05),
     "noise_layer": NoiseLayer(epochs=6, warmup=3, batch=16, lr=0.01),
+    "active_bias": ActiveBias(epochs=6, warmup=2, batch=16, lr=0.05),
 }
 
 EVIDENTIAL = ("ce", "mixup", "coteaching", "dividemix", "sop", "sop_plus", "unicon", "mlnt")

@@ -1,5 +1,6 @@
 """Every method by name. A new one: its file, a line here, a line in tests/cases.py, a page."""
 
+from labelproof.methods.active_bias import ActiveBias
 from labelproof.methods.apl import APL
 from labelproof.methods.bootstrap import Bootstrap
 from labelproof.methods.ce import CrossEntropy
@@ -62,4 +63,5 @@ METHODS: dict[str, type[Method]] = {
     "sat": SAT,
     "apl": APL,
     "noise_layer": NoiseLayer,
+    "active_bias": ActiveBias,
 }
