@@ -10,6 +10,7 @@ from labelproof.methods.cores import CORES
 from labelproof.methods.coteaching import CoTeaching
 from labelproof.methods.coteaching_plus import CoTeachingPlus
 from labelproof.methods.d2l import D2L
+from labelproof.methods.decoupling import Decoupling
 from labelproof.methods.dividemix import DivideMix
 from labelproof.methods.dpc import DPC
 from labelproof.methods.edl import EDL
@@ -121,6 +122,7 @@ CASES: dict[str, Method] = {
     "apl": APL(epochs=6, batch=16, lr=0.05),
     "noise_layer": NoiseLayer(epochs=6, warmup=3, batch=16, lr=0.01),
     "active_bias": ActiveBias(epochs=6, warmup=2, batch=16, lr=0.05),
+    "decoupling": Decoupling(epochs=6, warmup=4, batch=16, lr=0.01),
 }
 
 EVIDENTIAL = ("ce", "mixup", "coteaching", "dividemix", "sop", "sop_plus", "unicon", "mlnt")

@@ -8,6 +8,7 @@ from labelproof.methods.cores import CORES
 from labelproof.methods.coteaching import CoTeaching
 from labelproof.methods.coteaching_plus import CoTeachingPlus
 from labelproof.methods.d2l import D2L
+from labelproof.methods.decoupling import Decoupling
 from labelproof.methods.dividemix import DivideMix
 from labelproof.methods.dpc import DPC
 from labelproof.methods.edl import EDL
@@ -64,4 +65,5 @@ METHODS: dict[str, type[Method]] = {
     "apl": APL,
     "noise_layer": NoiseLayer,
     "active_bias": ActiveBias,
+    "decoupling": Decoupling,
 }

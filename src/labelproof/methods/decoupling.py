@@ -1,0 +1,134 @@
+"""Decoupling when to update from how to update (Malach and Shalev-Shwartz, NeurIPS 2017).
+
+Two networks with different first weights see the same batches. After some epochs each of them steps
+only on the examples on which their predictions differ. Where both agree, right or wrong, nothing is
+learnt, so wrong labels pull less and less.
+
+Paper: https://arxiv.org/abs/1706.02613. Authors' code:
+https://github.com/emalach/UpdateByDisagreement. Departures: docs/methods/decoupling.md.
+Shapes: B batch, C classes, N training examples.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from labelproof import functional as fn
+from labelproof.errors import BadInput
+from labelproof.nets.heads import linear
+from labelproof.training.learner import SGD, Adam, Learner
+from labelproof.training.protocol import About, Logs, Phase
+from labelproof.training.run import Run
+from labelproof.training.settings import (
+    Count,
+    NonNegative,
+    PerStep,
+    Positive,
+    Share,
+    WarmUp,
+    check,
+)
+
+
+@dataclass
+class State:
+    """What changes during training."""
+
+    learners: tuple[Learner, Learner]
+    clean: Tensor  # (N,) probability of the given label, mean of the two networks'
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decoupling:
+    """Hyper-parameters; defaults are those Co-teaching's authors compare with on CIFAR-10."""
+
+    about: ClassVar[About] = About(
+        title="Decoupling",
+        paper="Malach and Shalev-Shwartz, NeurIPS 2017",
+        year=2017,
+        link="https://arxiv.org/abs/1706.02613",
+        code="https://github.com/emalach/UpdateByDisagreement",
+        cost="2 N and 4 for each example of disagreement",
+    )
+
+    epochs: Count = 200
+    warmup: WarmUp = 20  # epochs on all examples
+    batch: PerStep = 128
+    optimiser: Literal["adam", "sgd"] = "adam"
+    lr: Positive = 1e-3
+    decay_from: Share = 0.4  # share of the epochs from which lr falls straight towards 0
+    momentum: Share = 0.9
+    weight_decay: NonNegative = 0.0
+    view: Literal["plain", "weak"] = "plain"
+
+    def __post_init__(self) -> None:
+        check(self)
+        if self.warmup >= self.epochs:
+            raise BadInput(
+                f"Decoupling: warmup must be smaller than epochs, not {self.warmup} of "
+                f"{self.epochs}."
+            )
+
+    def plan(self) -> tuple[Phase, ...]:
+        """All examples, then those of disagreement."""
+        rest = self.epochs - self.warmup
+        return (
+            Phase("warm-up", self.warmup, self.warm_up),
+            Phase("disagreement", rest, self.disagree, leave=self.score),
+        )
+
+    def setup(self, run: Run) -> State:
+        """Two networks."""
+        return State((self.new_learner(run), self.new_learner(run)), torch.ones(run.task.size))
+
+    def new_learner(self, run: Run) -> Learner:
+        """A network with Adam, or SGD where asked."""
+        if self.optimiser == "adam":
+            return run.learner(Adam(lr=self.lr, weight_decay=self.weight_decay), label=linear)
+        sgd = SGD(lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
+        return run.learner(sgd, label=linear)
+
+    def predict(self, state: State, x: Tensor) -> Tensor:
+        """Mean of the two networks' probabilities, (B, C)."""
+        first, second = state.learners
+        return (first.net(x).softmax(1) + second.net(x).softmax(1)) / 2
+
+    def warm_up(self, state: State, run: Run) -> Logs:
+        """One epoch on all examples, each network by itself."""
+        self.epoch(state, run, everything=True)
+        return {}
+
+    def disagree(self, state: State, run: Run) -> Logs:
+        """One epoch on the examples whose predictions differ."""
+        return {"disagreement": self.epoch(state, run, everything=False)}
+
+    def epoch(self, state: State, run: Run, *, everything: bool) -> float:
+        """One epoch; the share of examples that were stepped on."""
+        for learner in state.learners:
+            learner.net.train()
+            learner.set_lr(fn.late_decay(self.lr, run.epoch, self.epochs, self.decay_from))
+        batches = run.batches(self.batch, views=(self.view,))
+        share = 0.0
+        for batch in batches:
+            both = [learner.net(batch.views[0]) for learner in state.learners]
+            chosen = differ(*both) | everything
+            share += chosen.float().mean().item() / len(batches)
+            if chosen.any():
+                for learner, logits in zip(state.learners, both, strict=True):
+                    run.step(learner, F.cross_entropy(logits[chosen], batch.y[chosen]))
+        return share
+
+    def score(self, state: State, run: Run) -> None:
+        """Clean probability: what both networks give the given label, (N,)."""
+        first, second = (run.predict(each.net).softmax(1) for each in state.learners)
+        state.clean = ((first + second) / 2).gather(1, run.y[:, None]).squeeze(1)
+
+
+def differ(first: Tensor, second: Tensor) -> Tensor:
+    """Whether two networks predict different classes, (B,) bool."""
+    return first.argmax(1) != second.argmax(1)
