@@ -19,14 +19,15 @@ def test_json_marks_the_recipes_that_are_ours(labelproof):
     assert rows["edl"]["recipes_ours"] == ["cifar10", "cifar100"]
     assert rows["bootstrap"]["recipes_ours"] == rows["bootstrap"]["recipes"]
     assert "cifar10-pair-0.45" not in rows["coteaching"]["recipes_ours"]
-    assert rows["dpc"]["recipes_ours"] == []
+    assert rows["dpc"]["recipes_ours"] == ["fast", "fast-star"]
 
 
 def test_the_listing_for_people_says_whose_recipes_are_ours(labelproof):
     code, out, _ = labelproof("methods")
     assert code == 0
     words = " ".join(out.split())
-    assert "where the authors gave no values: coteaching 18 of 27, bootstrap 14 of 14" in words
+    assert "where the authors gave no values: ce 1 of" in words
+    assert "coteaching 18 of 27, bootstrap 14 of 14" in words
     assert "edl 2 of 3, mlnt 6 of 7" in words
     _, text, _ = labelproof("methods", "--help")
     assert "recipes_ours" in text

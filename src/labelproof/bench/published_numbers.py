@@ -3,7 +3,8 @@
 Source: Zong, Wang, Xie and Huang, AAAI 2024 (the DPC paper); its tables 1 to 4 (as
 printed; labels tab2 to tab5 of its source), its figure 3 read off the plot, and table 3 of its
 appendix. Rows of other methods were copied there from their own
-papers. Methods that labelproof does not have (PENCIL, JPL, MOIT+, ...) are left out.
+papers. ‡ marks numbers that are not in that paper but in the method's own; they are best epochs on
+the test set unless the note says otherwise.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ SYNTHETIC_NOTE = (
     "these rows repeat the asymmetric ones. DPC and DPC* are means of the last 10 epochs over 3 "
     "runs, DivideMix is last (asymmetric: run again by the authors of UniCon), ELR+ and PES are "
     "best epochs on the test set; UniCon is copied from its paper (which epoch is not said), and "
-    "run again for table 4 it got 94.2 at best on CIFAR-10 sym. 20%. How asymmetric CIFAR-100 "
+    "run again for table 4 it got 94.2 at best on CIFAR-10 sym. 20%. PENCIL and MOIT+ (called moit "
+    "here) are best epochs; JPL fails at 80% in its own paper too. ‡ is from the method's own "
+    "paper: the last epoch for SAT, a best one for SSR+ and ProMix. How asymmetric CIFAR-100 "
     "noise was made is not known: the released generator cannot make it; ours moves a class to the "
     "next of its superclass."
 )
@@ -71,7 +74,7 @@ HUMAN_NOTE = (
     "appendix, which does not say which epoch). DPC is the last epoch; the other rows of table 2 "
     "are best epochs on the test set, as the authors of CIFAR-N say. "
     "The row called SOP there is SOP+. † belongs to CORES*; the row joins it with plain CORES on "
-    "noisy100."
+    "noisy100. ‡ is from the paper of ProMix."
 )
 
 WEB_COLUMNS = ("WebVision top-1", "WebVision top-5", "ILSVRC12 top-1", "ILSVRC12 top-5")
@@ -88,7 +91,10 @@ WEB_ROWS = {
     "dpc*": "81.1 93.5 78.0 93.8",
 }
 WEB_NOTE = (
-    "Published: table 3 of the DPC paper, which does not say whether these are best or last epochs."
+    "Published: table 3 of the DPC paper, which does not say whether these are best or last "
+    "epochs. D2L, MentorNet (self-paced), Co-teaching and INCV (ICV there) are runs by INCV's "
+    "authors. "
+    "‡ is SSR+ at second hand."
 )
 
 ABLATION_COLUMNS = tuple(c for c in SYNTHETIC_COLUMNS if " sym." in c)

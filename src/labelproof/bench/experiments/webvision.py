@@ -23,8 +23,13 @@ from labelproof.recipes.recipe import published_names
 from labelproof.runs.load import load_model
 from labelproof.runs.spec import load_spec
 
-ALL = ("dividemix", "elr_plus", "unicon", "dpc", STAR)  # those with published settings
-ROWS: dict[Scale, tuple[str, ...]] = {"paper": ALL, "small": ALL, "tiny": ("dividemix", "dpc")}
+NEW = ("d2l", "mentornet", "incv", "ssr")  # settings are ours, numbers are published
+ALL = ("dividemix", "elr_plus", "unicon", *NEW, "dpc", STAR)
+ROWS: dict[Scale, tuple[str, ...]] = {
+    "paper": ALL,
+    "small": ("dividemix", "elr_plus", "unicon", "dpc", STAR),
+    "tiny": ("dividemix", "dpc"),
+}
 SMALL_EDGE = 64  # pixels of the small scale
 TINY_NOISE = "asymmetric-cifar10:0.4"
 
