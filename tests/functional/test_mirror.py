@@ -74,3 +74,22 @@ def test_equal_positive_margins_are_all_clean():
 def test_infinite_margins_are_refused():
     with pytest.raises(BadInput, match="1 of 2 scores"):
         mirrored_gaussians(torch.tensor([1.0, float("inf")]))
+
+
+@pytest.mark.parametrize("outlier", [1.0, 30.0, 300.0])
+def test_the_posterior_agrees_with_the_mixture_it_implies(outlier):
+    # EM has come to rest: estimating the mixture from the posterior gives the posterior back
+    m, _ = margins(0.25, mean=1.0, std=0.4, n=4000)
+    m[0] = outlier
+    clean = mirrored_gaussians(m, steps=2000)
+    mean = ((2 * clean - 1) * m).mean()
+    spread = m.square().mean() - mean.square()
+    share = (1 - clean).mean()
+    again = torch.sigmoid(2 * mean * m / spread + torch.log((1 - share) / share))
+    assert (again - clean).abs().max() < 1e-3
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e-3, 1e200])
+def test_the_unit_of_the_margins_does_not_matter(scale):
+    m, _ = margins(0.25, n=500)
+    assert torch.allclose(mirrored_gaussians(scale * m), mirrored_gaussians(m), atol=1e-6)
