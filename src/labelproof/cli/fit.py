@@ -33,6 +33,8 @@ def fit(
     file_column: opt.FileColumn = None,
     text_column: opt.TextColumn = None,
     id_column: opt.IdColumn = None,
+    annotators: opt.Annotators = None,
+    annotator_column: opt.AnnotatorColumn = None,
     drop_column: opt.DropColumn = None,
     data_dir: opt.DataDir = None,
     image_size: opt.ImageSize = None,

@@ -64,6 +64,22 @@ TextColumn = Annotated[
 IdColumn = Annotated[
     str | None, typer.Option(help="Column of a table that names each row.", rich_help_panel=READING)
 ]
+Annotators = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME",
+        help="Columns (arrays of an .npz) with one person's labels each, by name or pattern such "
+        "as 'rater_*'; repeatable.",
+        rich_help_panel=READING,
+    ),
+]
+AnnotatorColumn = Annotated[
+    str | None,
+    typer.Option(
+        help="Column that says who gave the label, where each row is one vote; needs --id-column.",
+        rich_help_panel=READING,
+    ),
+]
 DropColumn = Annotated[
     list[str] | None,
     typer.Option(help="Column of a table to leave out; repeatable.", rich_help_panel=READING),

@@ -42,8 +42,9 @@ def with_options(base: RunSpec, given: Mapping[str, Any]) -> RunSpec:
     own = {name: value for name, value in given.items() if name in SPEC}
     reading = {RENAMED.get(name, name): value for name, value in given.items()}
     reading = {name: value for name, value in reading.items() if name in READING}
-    if "drop_columns" in reading:
-        reading["drop_columns"] = tuple(reading["drop_columns"] or ())
+    for name in ("drop_columns", "annotators"):
+        if name in reading:
+            reading[name] = tuple(reading[name] or ())
     spec = replace(base, **own, reading=replace(base.reading, **reading))
     return replace(spec, settings=_settings(spec, base, given))
 

@@ -11,6 +11,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from labelproof.data.votes import Votes
+
 Kind = Literal["images", "vectors"]
 
 
@@ -116,6 +118,7 @@ class Examples:
     mirrored: bool = True  # whether an image seen in a mirror keeps its label; digits do not
     about: Mapping[str, Any] = field(default_factory=dict)  # for run.json: path, what was done
     test: Examples | None = None  # a test part that came with the data
+    votes: Votes | None = None  # who said what, where several people labelled; labels: majority
 
     @property
     def kind(self) -> Kind:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from labelproof.data.examples import Inputs, Kind
+from labelproof.data.votes import Votes
 
 Policy = Literal["cifar10", "cifar10_ninths", "imagenet", "randaugment"]
 
@@ -49,6 +50,7 @@ class Task:
     views: Views
     kind: Kind
     fixed: Tensor | None = None  # (N,) bool: labels a person has confirmed
+    votes: Votes | None = None  # who said what, for those who can use more than one label
 
     @property
     def size(self) -> int:

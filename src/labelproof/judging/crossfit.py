@@ -104,7 +104,8 @@ def copies_together(halves: tuple[Tensor, Tensor], x: Inputs) -> tuple[Tensor, T
 def part_of(task: Task, rows: Tensor) -> Task:
     """The task with some of its examples alone."""
     fixed = None if task.fixed is None else task.fixed[rows]
-    return replace(task, x=Subset(task.x, rows), y=task.y[rows], fixed=fixed)
+    votes = None if task.votes is None else task.votes.part(rows)
+    return replace(task, x=Subset(task.x, rows), y=task.y[rows], fixed=fixed, votes=votes)
 
 
 def suited_to_half(method: Method, size: int) -> Method:

@@ -78,6 +78,7 @@ def describe(run: Assembled, command: Sequence[str]) -> dict[str, Any]:
             "kind": task.kind,
             "shape": list(task.x.shape),
             "classes": list(task.classes),
+            "votes": task.votes.digest() if task.votes else None,
         },
         "data": dict(run.data.about),
         "test": dict(test.about) if test else None,

@@ -76,6 +76,11 @@ def prepare(
     """
     if train.labels is None or train.classes is None:
         raise BadInput("training data needs a label for every example; name them with --labels.")
+    if noise and train.votes is not None:
+        raise BadInput(
+            "noise on purpose is put into single labels, but this data has several annotators; "
+            "leave out --noise, or name one label column."
+        )
     given, truth, record = torch.as_tensor(train.labels), _tensor(train.truth), None
     if noise:
         truth = given if truth is None else truth
@@ -93,6 +98,7 @@ def prepare(
         classes=train.classes,
         views=default_views(train),
         kind=train.kind,
+        votes=train.votes,
     )
     audit = Audit(
         truth=truth,

@@ -14,6 +14,7 @@ from torch import Tensor
 from labelproof.data.examples import Examples, Resident
 from labelproof.data.labels import encode_labels
 from labelproof.data.readers.frames import are_texts, from_features, from_texts, needs_encoding
+from labelproof.data.readers.vote_table import annotator_names, encode_votes, is_votes, voted
 from labelproof.errors import BadInput
 
 CHUNK = 8192  # rows checked or converted at a time, so that no second copy of the data is needed
@@ -31,6 +32,7 @@ def from_arrays(
     like: Examples | None = None,
     name: str = "the arrays given",
     about: dict[str, Any] | None = None,
+    annotators: Sequence[str] | None = None,
 ) -> Examples:
     """Examples from arrays, tensors, lists or pandas columns.
 
@@ -38,7 +40,8 @@ def from_arrays(
         x: Images, uint8 (N, H, W, 3), (N, H, W) grey or (N, 3, H, W), or floats in [0, 1] of such
             a shape; vectors (N, D) of any number type; or a frame of pandas, which is encoded like
             a table where it has words or gaps; or a list of texts.
-        y: Given labels (N,), numbers or names; None for data to predict on, together with `like`.
+        y: Given labels (N,), numbers or names; votes (N, A) of A annotators, blank, NaN or negative
+            where one gave none; None for data to predict on, together with `like`.
         truth: True labels (N,), which only the audit sees.
         ids: A name per example.
         classes: Names of classes 0..C-1.
@@ -47,12 +50,22 @@ def from_arrays(
         like: The training data, when these arrays are to be tested or predicted on.
         name: How sentences call the data.
         about: What to record of the source.
+        annotators: Names of the annotators, where y holds votes.
 
     Raises:
         BadInput: If an array cannot be used; the sentence says which and why.
     """
     if y is None and like is None:
         raise BadInput(f"expected labels with {name}, but none came; training needs a label each")
+    if like is None and is_votes(y):
+        people = annotators or annotator_names(y)
+        what = f"the votes of {name}"
+        several = encode_votes(y, people, truth=truth, names=classes, what=what)
+        read = from_arrays(
+            x, several.names(), truth=truth, ids=ids, classes=several.classes, x_test=x_test,
+            y_test=y_test, name=name, about=about,
+        )  # fmt: skip
+        return voted(read, several)
     if are_texts(x, like):
         return from_texts(
             x, y, truth=truth, ids=ids, classes=classes, x_test=x_test, y_test=y_test, like=like

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from labelproof.data.examples import Examples
 from labelproof.data.readers.delimited import FILE_NAMES, LABEL_NAMES, listed, pick
 from labelproof.data.readers.file_names import is_image, printable
 from labelproof.data.readers.reading_options import SourceOptions
+from labelproof.data.readers.vote_table import pick_annotators
 from labelproof.errors import BadInput
 
 TEXT_NAMES = ("text", "sentence", "review", "comment", "message", "content", "document", "title")
@@ -29,16 +30,20 @@ class Roles:
     id: str | None
     file: str | None
     text: str | None
+    annotators: tuple[str, ...] = ()  # a column a person
+    annotator: str | None = None  # who voted, where a row is a vote
 
     @property
     def named(self) -> tuple[str, ...]:
         """Columns that are read as words and are no features."""
-        parts = (self.label, self.truth, self.id, self.file, self.text)
-        return tuple(name for name in parts if name is not None)
+        parts = (self.label, self.truth, self.id, self.file, self.text, self.annotator)
+        return (*(name for name in parts if name is not None), *self.annotators)
 
-    def present(self) -> dict[str, str]:
-        """Roles that a column plays, for run.json."""
-        return {role: name for role, name in asdict(self).items() if name is not None}
+    def present(self) -> dict[str, Any]:
+        """Roles that a column plays, for run.json; a consensus is no column of the file."""
+        several = bool(self.annotators or self.annotator)
+        parts = {role: name for role, name in asdict(self).items() if name}
+        return {role: name for role, name in parts.items() if not (several and role == "label")}
 
 
 def assign(
@@ -48,8 +53,10 @@ def assign(
     name = printable(path.name)
     if like is not None:
         return _assign_like(header, options, like)
+    several = _annotators(header, options, name)
     label = pick(header, options.label_column, LABEL_NAMES, path, "--label-column")
-    if label is None:
+    label = None if several else label
+    if label is None and not several:
         raise BadInput(
             f"expected a column of labels in {name}, but its columns are {listed(header)}; "
             "name it with --label-column"
@@ -60,7 +67,25 @@ def assign(
         id=pick(header, options.id_column, (), path, "--id-column"),
         file=pick(header, options.file_column, (), path, "--file-column"),
         text=pick(header, options.text_column, (), path, "--text-column"),
+        annotators=several,
+        annotator=pick(header, options.annotator_column, (), path, "--annotator-column"),
     )
+
+
+def _annotators(header: Sequence[str], options: SourceOptions, name: str) -> tuple[str, ...]:
+    """The columns of `--annotators`, which leave no room for another way to say labels."""
+    if not options.annotators:
+        return ()
+    for other, option in (
+        (options.label_column, "--label-column"),
+        (options.annotator_column, "--annotator-column"),
+    ):
+        if other is not None:
+            raise BadInput(
+                f"expected the labels of {name} in one place, but --annotators and {option} both "
+                "came; give one of them"
+            )
+    return pick_annotators(header, options.annotators, name)
 
 
 def _assign_like(header: Sequence[str], options: SourceOptions, like: Examples) -> Roles:
@@ -78,7 +103,13 @@ def _assign_like(header: Sequence[str], options: SourceOptions, like: Examples) 
     if like.kind == "images" and wanted["file"] is None:
         wanted["file"] = next((name for name in FILE_NAMES if name in header), None)
     here = {role: name if name in header else None for role, name in wanted.items()}
-    return Roles(**here)
+    return Roles(
+        label=here["label"],
+        truth=here["truth"],
+        id=here["id"],
+        file=here["file"],
+        text=here["text"],
+    )
 
 
 def recognise(roles: Roles, features: Frame) -> tuple[Roles, Frame]:
@@ -94,7 +125,7 @@ def recognise(roles: Roles, features: Frame) -> tuple[Roles, Frame]:
         if found["file"] is None and texts and (len(others) == 1 or others == texts):
             usual = [name for name in texts if name.lower() in TEXT_NAMES]
             found["text"] = (usual or texts)[0] if len(texts) == 1 or usual else None
-    roles = Roles(label=roles.label, truth=roles.truth, **found)
+    roles = replace(roles, id=found["id"], file=found["file"], text=found["text"])
     return roles, features.drop(columns=[n for n in found.values() if n in features.columns])
 
 

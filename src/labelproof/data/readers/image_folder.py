@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from labelproof.data.examples import Examples
 from labelproof.data.labels import encode_labels, label_notes
 from labelproof.data.readers.delimited import (
@@ -22,6 +24,8 @@ from labelproof.data.readers.file_names import is_image, printable, subfolders, 
 from labelproof.data.readers.picture_bytes import Blobs, FileBlobs
 from labelproof.data.readers.pictures import Pictures, prepare
 from labelproof.data.readers.reading_options import Progress, SourceOptions
+from labelproof.data.readers.voted_labels import voted_labels
+from labelproof.data.votes import Votes
 from labelproof.errors import BadInput
 
 TEST_PARTS = ("test", "val", "valid", "validation")
@@ -77,6 +81,7 @@ def labelled_images(
     names: Sequence[str] | None = None,
     what: str = "the folder names",
     first_row: int = 0,
+    votes: Votes | None = None,
 ) -> Examples:
     """Examples of files with their labels, less the files that cannot be read."""
     known = like.classes if like is not None else None
@@ -100,10 +105,16 @@ def labelled_images(
         truth=coded.truth[rows] if coded.truth is not None else None,
         ids=[ids[row] if ids is not None else blobs.name(row) for row in rows],
         classes=coded.classes,
+        votes=votes.part(torch.as_tensor(rows)) if votes else None,
         about={
             **about,
             **pictures.about,
-            "warnings": [*about.get("warnings", ()), *rare, *_bad_note(pictures)],
+            "warnings": [
+                *about.get("warnings", ()),
+                *(votes.notes if votes else ()),
+                *rare,
+                *_bad_note(pictures),
+            ],
         },
     )
 
@@ -169,6 +180,8 @@ def _labelled_by_csv(
     root: Path, table: Path, options: SourceOptions, progress: Progress | None
 ) -> Examples:
     found = layout(table)
+    if options.annotators or options.annotator_column:
+        return _voted_by_csv(root, table, options, progress)
     file_column = _required(
         pick(found.header, options.file_column, FILE_NAMES, table, "--file-column"),
         table, found.header, "file names", "--file-column",
@@ -191,6 +204,27 @@ def _labelled_by_csv(
         about={"source": "folder", "path": str(root), "labels": str(table)},
         what=f"the label column {label_column!r} of {printable(table.name)}",
         first_row=2,
+    )
+
+
+def _voted_by_csv(
+    root: Path, table: Path, options: SourceOptions, progress: Progress | None
+) -> Examples:
+    """Pictures that several people labelled: a column a person, or a row a vote."""
+    files, truth, coded = voted_labels(table, options)
+    names = [coded.classes[code] for code in coded.labels.tolist()]
+    return labelled_images(
+        FileBlobs(str(root), check_files(root, files, table)),
+        names,
+        options,
+        None,
+        progress,
+        truth=truth,
+        about={"source": "folder", "path": str(root), "votes": str(table)},
+        names=coded.classes,
+        what=f"the votes of {printable(table.name)}",
+        first_row=2,
+        votes=coded.votes,
     )
 
 

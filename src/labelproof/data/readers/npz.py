@@ -7,21 +7,25 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from labelproof.data.examples import Examples
 from labelproof.data.plain_files import Refused, read_npz
 from labelproof.data.readers.arrays import from_arrays
 from labelproof.data.readers.reading_options import SourceOptions
+from labelproof.data.readers.vote_table import pick_annotators
 from labelproof.errors import BadInput
 
 Arrays = Mapping[str, npt.NDArray[Any]]
+VOTES, ANNOTATORS = "votes", "annotators"  # keys of several people's labels and of their names
 
 
 def load_npz(path: Path, options: SourceOptions, like: Examples | None = None) -> Examples:
     """Examples of an .npz: `x`, `y` or another key, and `x_test`, `y_test`, `classes` if there."""
     wanted = {"x", "x_test", "y_test", "classes", "y", options.label_key, options.truth_key}
-    arrays, shapes = read_arrays(path, wanted)
+    people = _people(path, options, like)
+    arrays, shapes = read_arrays(path, {*wanted, VOTES, ANNOTATORS, *people})
     if "x" not in arrays:
         raise BadInput(
             f"expected an array 'x' of inputs in {path.name}, but it holds {_keys(shapes)}; "
@@ -29,9 +33,12 @@ def load_npz(path: Path, options: SourceOptions, like: Examples | None = None) -
         )
     has_test = like is None and "x_test" in arrays and "y_test" in arrays
     classes = _class_names(arrays.get("classes"), path) if like is None else None
+    votes = _votes(arrays, people, options.label_key) if like is None else None
+    names = arrays.get(ANNOTATORS)
     return from_arrays(
         arrays["x"],
-        _labels(arrays, shapes, options.label_key, path, like),
+        _labels(arrays, shapes, options.label_key, path, like) if votes is None else votes,
+        annotators=people or (names.tolist() if names is not None else None),
         truth=_truth(arrays, shapes, options.truth_key, path, like),
         classes=classes,
         x_test=arrays["x_test"] if has_test else None,
@@ -40,6 +47,27 @@ def load_npz(path: Path, options: SourceOptions, like: Examples | None = None) -
         name=path.name,
         about={"source": "npz", "path": str(path), "label_key": options.label_key},
     )
+
+
+def _people(path: Path, options: SourceOptions, like: Examples | None) -> tuple[str, ...]:
+    """The arrays that `--annotators` means: one person's labels each."""
+    if not options.annotators or like is not None:
+        return ()
+    shapes = read_arrays(path, set())[1]
+    return pick_annotators(list(shapes), options.annotators, path.name)
+
+
+def _votes(arrays: Arrays, people: tuple[str, ...], label_key: str) -> npt.NDArray[Any] | None:
+    """Votes (N, A): of the arrays named, or `votes` unless labels under another name are wanted."""
+    if people:
+        columns = [arrays[name] for name in people]
+        if len({column.shape for column in columns}) > 1 or columns[0].ndim != 1:
+            raise BadInput(
+                "expected one label per example in each array of --annotators, but their shapes "
+                f"are {', '.join(f'{n} {arrays[n].shape}' for n in people)}; name others"
+            )
+        return np.stack(columns, axis=1)
+    return arrays.get(VOTES) if label_key == "y" else None
 
 
 def read_arrays(path: Path, wanted: set[str | None]) -> tuple[Arrays, dict[str, str]]:

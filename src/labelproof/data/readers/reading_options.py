@@ -23,6 +23,8 @@ class SourceOptions:
     text_column: str | None = None  # column of texts
     id_column: str | None = None  # column that names each row
     truth_column: str | None = None  # as truth_key, for tables
+    annotators: tuple[str, ...] = ()  # columns or arrays with one person's labels each; patterns
+    annotator_column: str | None = None  # who gave the label, where each row is one vote
     drop_columns: tuple[str, ...] = ()  # columns of a table that are no features
     data_dir: Path | None = None  # where the benchmark sets lie
     image_size: int | None = None  # edge in pixels; chosen from the data where None

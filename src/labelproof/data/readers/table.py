@@ -41,6 +41,7 @@ from labelproof.data.readers.table_files import (
     read_header,
     read_parquet,
 )
+from labelproof.data.readers.voted_frame import with_majority
 from labelproof.errors import BadInput
 
 COPY = "nearly repeats the label"
@@ -111,6 +112,10 @@ def from_frame(
     what = printable(Path(about["path"]).name)
     if not len(frame):
         raise BadInput(f"expected rows in {what}, but there is only a header; check the file")
+    votes = None
+    if like is None and (roles.annotators or roles.annotator):
+        frame, roles, found = with_majority(frame, roles, options, what, first_row)
+        votes, names = found.votes, found.classes
     features = frame.drop(columns=[*roles.named, *options.drop_columns], errors="ignore")
     given = frame[roles.label].to_numpy(dtype=object) if roles.label else None
     copied = copies(features, given) if like is None else {}
@@ -126,6 +131,7 @@ def from_frame(
         return labelled_images(
             FileBlobs(str(root), files), given, options, like, progress, about=about, truth=truth,
             ids=ids, what=f"the label column {roles.label!r} of {what}", first_row=first_row,
+            names=names, votes=votes,
         )  # fmt: skip
     coded = encode_labels(
         given,
@@ -146,10 +152,12 @@ def from_frame(
         classes=coded.classes,
         captions=encoded.captions,
         encoder=encoded.encoder,
+        votes=votes,
         about={
             **about,
             "encoding": encoded.encoder.describe(),
             "warnings": [
+                *(votes.notes if votes else ()),
                 *copied.values(),
                 *(unused_texts(features) if like is None and roles.text is None else ()),
                 *coded.warnings,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from labelproof.data.labels import Codes, check_labels, check_same_kind, encode, vocabulary
+from labelproof.data.examples import Examples
+from labelproof.data.labels import Codes, check_labels, check_same_kind, encode, merged, vocabulary
 from labelproof.data.votes import BLANK, Votes, majority, tied, votes_from_codes
 from labelproof.errors import BadInput
 
@@ -33,6 +34,10 @@ class EncodedVotes:
     truth: Codes | None
     classes: tuple[str, ...]
 
+    def names(self) -> Cells:
+        """(N,) majority by name."""
+        return np.array(self.classes, dtype=object)[self.labels]
+
 
 def encode_votes(
     cells: Any,
@@ -43,6 +48,7 @@ def encode_votes(
     what: str = "the votes",
     first_row: int = 0,
     notes: Sequence[str] = (),
+    merge: bool = False,
 ) -> EncodedVotes:
     """Check a table of votes (N, A) and turn it into codes.
 
@@ -54,6 +60,7 @@ def encode_votes(
         what: How sentences call the votes.
         first_row: Number of the first row as the user counts.
         notes: What is known already that a person should be told.
+        merge: Whether names that differ in capitals or blanks alone are one class.
     """
     table = as_cells(cells, what)
     blank = _blanks(table)
@@ -62,6 +69,9 @@ def encode_votes(
     columns = [given]
     if truth is not None:
         columns.append(check_labels(truth, size=len(table), what=f"the true labels beside {what}"))
+    if merge:
+        columns = merged(columns, names)
+        given = columns[0]
     if names is None:
         check_same_kind(columns, what)
     classes = tuple(str(name) for name in names) if names is not None else vocabulary(columns)
@@ -103,6 +113,19 @@ def is_votes(labels: Any) -> bool:
     """Whether labels are a table of several annotators: two dimensions, two columns or more."""
     shape = np.shape(labels)
     return len(shape) == 2 and shape[1] > 1
+
+
+def annotator_names(table: Any) -> tuple[str, ...]:
+    """The columns of a pandas frame, or numbers from 1."""
+    if hasattr(table, "columns"):
+        return tuple(str(name) for name in table.columns)
+    return tuple(f"annotator {number}" for number in range(1, np.shape(table)[1] + 1))
+
+
+def voted(examples: Examples, coded: EncodedVotes) -> Examples:
+    """Examples that were read with the majority as their labels, together with the votes."""
+    notes = [*coded.votes.notes, *examples.about.get("warnings", ())]
+    return replace(examples, votes=coded.votes, about={**examples.about, "warnings": notes})
 
 
 def _refuse_targets(table: npt.NDArray[np.float64], what: str) -> None:
