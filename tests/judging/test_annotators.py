@@ -20,6 +20,7 @@ from labelproof.judging.annotators import (
     dawid_skene,
     fit_crowd,
     fit_scale,
+    labels_from_votes,
     normalised,
 )
 from labelproof.judging.vote_weights import crowdlab
@@ -214,3 +215,16 @@ def test_alpha_of_perfect_chance_and_no_overlap() -> None:
     random = torch.randint(0, 3, (20_000, 2), generator=rng)
     alpha = krippendorff_alpha(Votes(table=random, annotators=("a", "b")), 3)
     assert abs(alpha or 1) < 0.02
+
+
+def test_held_out_votes_choose_between_majority_and_consensus() -> None:
+    votes, truth, _, _ = crowd_of(8, people=6, each=4)
+    chosen = labels_from_votes(votes, 4)
+    assert chosen.how == "consensus"
+    assert _accuracy(chosen.labels, truth) > _accuracy(majority(votes, 4), truth)
+    rng = np.random.default_rng(0)
+    alike = np.where(rng.random((300, 3)) < 0.8, truth[:300, None], rng.integers(0, 4, (300, 3)))
+    single = Votes(table=votes.table[:, :1].clamp_min(0), annotators=("a",))
+    assert labels_from_votes(single, 4).how == "majority"
+    same = labels_from_votes(Votes(table=torch.tensor(alike), annotators=("a", "b", "c")), 4)
+    assert "log-probability" in same.why

@@ -130,10 +130,32 @@ def in_words(folder: Path) -> str:
     ]
     settled = (record.get("chosen") or {}).values()
     lines += [choice["why"] for choice in settled if choice["trials"]]
+    lines += _annotated(summary)
     lines += _measured(summary)
     lines.append(f"The report, for a browser: {folder / REPORT}")
     lines.append(f"Every label, the most suspicious first: {folder / LABELS}")
     return "\n".join(lines)
+
+
+def _annotated(summary: dict[str, Any]) -> list[str]:
+    """What several annotators and the model say together."""
+    found = summary.get("annotators")
+    if not found:
+        return []
+    alpha, worst = found["alpha"], found["worst"][0]
+    agree = f", agreement (Krippendorff's alpha) {alpha:.2f}" if alpha is not None else ""
+    lines = [
+        f"{found['count']} annotators gave {found['votes']} labels{agree}; with the model, the "
+        f"consensus differs from the majority for {found['changed']} examples.",
+        f"The annotator who is right least often: {worst['annotator']}, {worst['quality']:.1%} "
+        f"of {worst['labels']} labels (95% interval {worst['low']:.1%} to {worst['high']:.1%}).",
+    ]
+    if found["accuracy_consensus"] is not None:
+        lines.append(
+            f"Against the true labels: consensus {found['accuracy_consensus']:.1%} right, "
+            f"majority {found['accuracy_majority']:.1%}."
+        )
+    return lines
 
 
 def _measured(summary: dict[str, Any]) -> list[str]:

@@ -20,12 +20,12 @@ Shapes: N examples, A annotators, C classes, V votes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from labelproof.data.votes import LongVotes, Votes, vote_shares
+from labelproof.data.votes import LongVotes, Votes, majority, vote_shares
 
 STEPS = 60  # of EM, at the most
 TOLERANCE = 1e-5  # largest mean change of a posterior that counts as none
@@ -87,6 +87,39 @@ def fit_crowd(votes: Votes, classes: int, scores: Tensor | None = None) -> Crowd
             break
         best = tried
     return best
+
+
+@dataclass(frozen=True, kw_only=True)
+class VoteLabels:
+    """One label an example from votes alone, and how it was chosen."""
+
+    labels: Tensor  # (N,)
+    how: str  # "majority" or "consensus"
+    why: str  # one sentence
+
+
+def labels_from_votes(votes: Votes, classes: int) -> VoteLabels:
+    """The labels to train on: majority, or the annotators' weighted consensus.
+
+    Held-out votes decide: the consensus is taken where knowing who voted predicts each vote better
+    from the others on its example than treating all annotators alike.
+    """
+    known = _known(votes, classes, None)
+    if known.given.max() < 2:
+        why = "No example has two votes, so each is labelled by its only one."
+        return VoteLabels(labels=majority(votes, classes), how="majority", why=why)
+    alike = replace(known, votes=replace(known.votes, who=torch.zeros_like(known.votes.who)))
+    same = _em(replace(alike, annotators=1), correlation=0.0, strength=STRENGTHS[2])
+    crowd = fit_crowd(votes, classes)
+    told = (
+        f"a held-out vote has log-probability {crowd.predicted:.4f} if annotators differ and "
+        f"{same.predicted:.4f} if they are all alike"
+    )
+    if crowd.predicted > same.predicted:
+        why = f"Training labels are the annotators' consensus: {told}."
+        return VoteLabels(labels=crowd.consensus, how="consensus", why=why)
+    why = f"Training labels are the majority: {told}."
+    return VoteLabels(labels=majority(votes, classes), how="majority", why=why)
 
 
 def _known(votes: Votes, classes: int, scores: Tensor | None) -> _Known:

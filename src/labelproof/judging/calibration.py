@@ -22,7 +22,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from labelproof.data.task import Audit
+from labelproof.data.task import Audit, Task
+from labelproof.judging.annotators import Crowd, fit_crowd
 from labelproof.judging.crossfit import FEWEST as FEWEST_TO_SPLIT
 from labelproof.judging.crossfit import held_out_scores, scores_of
 from labelproof.judging.link import Link
@@ -48,6 +49,7 @@ class Calibration:
     transition: Tensor  # (C, C) probability of a given label (column) for each true one (row)
     noise_rate: float  # estimated share of wrong labels
     seconds: float = 0.0  # what it took
+    crowd: Crowd | None = None  # what several annotators and the model say together
 
     def describe(self) -> dict[str, Any]:
         """Plain values, for calibration.json."""
@@ -91,10 +93,12 @@ def calibrate(
         how = "quick"
     if how == "folds":
         unseen = held_out_scores(result, trunk, of, seed=seed, folder=folder, reporter=reporter)
-    posterior = posteriors(unseen, task.y, task.fixed)
+    crowd = crowd_of(task, unseen)
+    posterior = crowd.posterior if crowd else posteriors(unseen, task.y, task.fixed)
     right = posterior.gather(1, task.y[:, None]).squeeze(1)
     link = Link(of=of, scale=fit_scale(unseen, posterior))
-    clean = trusted(joined(result.clean, right), task.fixed)
+    # votes say more of a label than how training went
+    clean = trusted(right if crowd else joined(result.clean, right), task.fixed)
     return Calibration(
         how=how,
         link=link,
@@ -102,12 +106,40 @@ def calibrate(
         clean=clean.float(),
         transition=transition_matrix(posterior, task.y),
         noise_rate=1 - right.mean().item(),
+        crowd=crowd,
         seconds=time.monotonic() - started,
     )
 
 
+def crowd_of(task: Task, scores: Tensor) -> Crowd | None:
+    """What annotators and a model's scores (N, C) say together, where there are votes.
+
+    Labels that a person has confirmed stand above all votes.
+    """
+    if task.votes is None:
+        return None
+    crowd = fit_crowd(task.votes, task.num_classes, scores)
+    if task.fixed is None:
+        return crowd
+    sure = torch.nn.functional.one_hot(task.y, task.num_classes).double()
+    posterior = torch.where(task.fixed[:, None], sure, crowd.posterior)
+    return replace(crowd, posterior=posterior)
+
+
 def uncalibrated(result: Result) -> Calibration:
-    """What the method itself says."""
+    """What the method itself says; with several annotators, what they and it say together."""
+    crowd = crowd_of(result.task, result.probabilities.double().clamp_min(1e-12).log())
+    if crowd:
+        right = crowd.posterior.gather(1, result.task.y[:, None]).squeeze(1)
+        return Calibration(
+            how="off",
+            link=Link(),
+            probabilities=result.probabilities,
+            clean=right.float(),
+            transition=transition_matrix(crowd.posterior, result.task.y),
+            noise_rate=1 - right.mean().item(),
+            crowd=crowd,
+        )
     return Calibration(
         how="off",
         link=Link(),

@@ -83,14 +83,22 @@ class LabelTable:
         )
 
 
-def label_table(result: Result, threshold: float = 0.5) -> LabelTable:
+def label_table(
+    result: Result, threshold: float = 0.5, posterior: Tensor | None = None
+) -> LabelTable:
     """What the trained model says of every given label; suspects lie below the threshold.
 
     A label more likely wrong than right gets the likeliest other class as a suggestion, also where
     a network has learnt the label by heart.
+
+    Args:
+        result: the run, with calibrated probabilities.
+        threshold: of the clean probability.
+        posterior: (N, C) probability of each true class where more than the model is known, such
+            as several annotators' votes.
     """
     probs, given = result.probabilities, result.task.y
-    judged = knowing_label(probs, given, result.clean)
+    judged = knowing_label(probs, given, result.clean) if posterior is None else posterior.float()
     best_other = judged.scatter(1, given[:, None], -1.0).argmax(1)
     suggested = torch.where(result.clean < 0.5, best_other, given)
     return LabelTable(

@@ -37,9 +37,11 @@ def suspect_threshold(clean: Tensor, precision: float = PRECISION) -> float:
     return values[int(kept)].item()  # the first that would spoil it stays out
 
 
-def suspect_table(judged: Result, precision: float = PRECISION) -> LabelTable:
+def suspect_table(
+    judged: Result, precision: float = PRECISION, posterior: Tensor | None = None
+) -> LabelTable:
     """The table of labels of a calibrated result, with suspects at the precision asked for."""
-    return label_table(judged, suspect_threshold(judged.clean, precision))
+    return label_table(judged, suspect_threshold(judged.clean, precision), posterior)
 
 
 def found(

@@ -9,6 +9,7 @@ from typing import Any
 
 from labelproof.data.task import Audit
 from labelproof.judging.calibration import Calibration, How, calibrate, calibrated
+from labelproof.judging.crowd_summary import votes_summary
 from labelproof.judging.label_table import LabelTable, summarise
 from labelproof.judging.suspects import found, suspect_table
 from labelproof.training.log import Reporter
@@ -51,11 +52,13 @@ def judge(
     """
     calibration = calibrate(result, trunk, how, seed=seed, folder=folder, reporter=reporter)
     sure = calibrated(result, calibration, audit)
-    table = suspect_table(sure)
+    crowd = calibration.crowd
+    table = suspect_table(sure, posterior=crowd.posterior if crowd else None)
     summary = {
         **summarise(sure, result.probabilities.argmax(1), table, audit),
         **found(result, sure, table, calibration, audit),
         "chosen": dict(result.chosen),
+        **votes_summary(result.task, crowd, audit),
     }
     return Judged(
         result=result,

@@ -49,6 +49,7 @@ from labelproof.runs.prepare import Assembled
 from labelproof.runs.schemas import RunRecord, SummaryRecord
 from labelproof.runs.seal import sealed, visible
 from labelproof.runs.spec import RunSpec, spec_of
+from labelproof.runs.votes_file import write_votes
 from labelproof.training.loop import Result
 from labelproof.training.settings import settings_of
 
@@ -83,6 +84,7 @@ def describe(run: Assembled, command: Sequence[str]) -> dict[str, Any]:
         "data": dict(run.data.about),
         "test": dict(test.about) if test else None,
         "noise": run.prepared.noise,
+        "votes": run.prepared.votes,
         "reviewed": run.held.describe() if run.held else None,
         "views": views_record(task.views),
         "command": list(command),
@@ -224,6 +226,7 @@ def _compare(folder: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> No
 def finish(folder: Path, ended: Judged, train: Examples, rows: LabelRows) -> None:
     """Write what a finished run gives, all but the report."""
     write_rows(folder, rows, ended.result.task.classes)
+    write_votes(folder, ended, train.ids)
     save_like(train, folder)
     save_model(folder, ended.result)
     write_json(folder / CALIBRATION, ended.calibration.describe())

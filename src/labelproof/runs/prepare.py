@@ -13,6 +13,7 @@ from torch import Tensor
 from labelproof.data.examples import Examples
 from labelproof.data.task import Audit, Task
 from labelproof.errors import BadInput
+from labelproof.judging.annotators import labels_from_votes
 from labelproof.judging.label_table import Codes
 from labelproof.noise import apply_noise, parse_noise
 from labelproof.runs.spec import RunSpec
@@ -28,6 +29,7 @@ class Prepared:
     task: Task
     audit: Audit
     noise: dict[str, Any] | None
+    votes: str | None = None  # how labels came about from several annotators
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +84,9 @@ def prepare(
             "leave out --noise, or name one label column."
         )
     given, truth, record = torch.as_tensor(train.labels), _tensor(train.truth), None
+    agreed = labels_from_votes(train.votes, len(train.classes)) if train.votes else None
+    if agreed:
+        given = agreed.labels
     if noise:
         truth = given if truth is None else truth
         made = apply_noise(parse_noise(noise), given.numpy(), train.classes, train.x, seed)
@@ -105,7 +110,7 @@ def prepare(
         test_x=test.x if test else None,
         test_y=_tensor(test.labels) if test else None,
     )
-    return Prepared(task=task, audit=audit, noise=record)
+    return Prepared(task=task, audit=audit, noise=record, votes=agreed.why if agreed else None)
 
 
 def _tensor(labels: Any) -> Tensor | None:

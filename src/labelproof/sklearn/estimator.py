@@ -35,8 +35,12 @@ from labelproof.data.readers.frames import (
     from_texts,
     needs_encoding,
 )
+from labelproof.data.readers.vote_table import annotator_names, encode_votes, is_votes
+from labelproof.data.votes import Votes
 from labelproof.errors import BadInput
 from labelproof.judging import How
+from labelproof.judging.agreement import annotator_quality, label_quality
+from labelproof.judging.annotators import Crowd
 from labelproof.judging.label_table import LabelTable
 from labelproof.judging.verdict import Judged
 from labelproof.nets import VECTOR_NETS
@@ -85,6 +89,10 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         method_: the method's record that was used.
         chosen_: settings that had been left open ("auto"), each with its value and why.
         model_: the trained model, without the training data.
+        consensus_labels_: where y holds several annotators' labels, what they and the model say
+            together, (N,).
+        vote_quality_: then also the probability that each single label is right, (N, A).
+        annotators_: then also how often each annotator is right, with a 95% interval.
         n_features_in_: D.
         feature_names_in_: names of the columns, where X was a frame.
         n_iter_: epochs that were trained.
@@ -114,7 +122,13 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any) -> NoisyLabelClassifier:
-        """Train on inputs X and their given labels y, which may be partly wrong."""
+        """Train on inputs X and their given labels y, which may be partly wrong.
+
+        Args:
+            X: vectors (N, D), images, texts or a frame.
+            y: a label per example, (N,); or the labels of A annotators, (N, A), blank, NaN or
+                negative where one gave none. The columns of a frame name the annotators.
+        """
         examples = self._examples(X, y)
         spec = RunSpec(
             method=self.method if isinstance(self.method, str) else type(self.method).__name__,
@@ -184,6 +198,8 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 f"{type(self).__name__} requires y to be passed, but the target y is None."
             )
         inputs = self._inputs(X, reset=True)
+        if is_votes(y):
+            return self._encoded(self._voted(inputs, X, y))
         y = column_or_1d(y, warn=True)
         check_consistent_length(X, y)
         check_classification_targets(y)
@@ -193,7 +209,18 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 f"expected two classes or more, but there is one class, {self.classes_[0]}."
             )
         names = tuple(map(str, self.classes_))
-        examples = replace(inputs, labels=codes.astype(np.int64), classes=names)
+        return self._encoded(replace(inputs, labels=codes.astype(np.int64), classes=names))
+
+    def _voted(self, inputs: Examples, X: Any, y: Any) -> Examples:
+        """Inputs with the labels of several annotators, (N, A); sets `classes_`."""
+        check_consistent_length(X, y)
+        coded = encode_votes(y, annotator_names(y), what="the votes y")
+        whole = all(name.isdigit() for name in coded.classes)
+        self.classes_ = np.array(coded.classes, dtype=np.int64 if whole else object)
+        return replace(inputs, labels=coded.labels, classes=coded.classes, votes=coded.votes)
+
+    def _encoded(self, examples: Examples) -> Examples:
+        """Photos as vectors, where no network for pixels was asked for."""
         pixels = self.net not in ("auto", *VECTOR_NETS)
         return encoded(examples, NONE if pixels and self.encoder == AUTO else self.encoder)
 
@@ -250,10 +277,21 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self.transition_matrix_ = found.transition.numpy()
         self.history_ = result.history
         self.n_iter_ = len(result.history)
+        if result.task.votes is not None and found.crowd is not None:
+            self.consensus_labels_ = self.classes_[found.crowd.consensus.numpy()]
+            self.vote_quality_ = label_quality(result.task.votes, found.crowd).numpy()
+            self.annotators_ = annotator_table(result.task.votes, found.crowd)
 
     def _predict(self, X: Any) -> Prediction:
         check_is_fitted(self)
         return self.model_.predict(self._inputs(X, reset=False, like=self._encoding).x)
+
+
+def annotator_table(votes: Votes, crowd: Crowd) -> Any:
+    """How good every annotator is: a pandas frame, or an array of records."""
+    quality = annotator_quality(votes, crowd)
+    numbers = {name: values.numpy() for name, values in vars(quality).items()}
+    return as_table({"annotator": np.array(votes.annotators, dtype=object), **numbers})
 
 
 def as_table(columns: dict[str, Array]) -> Any:

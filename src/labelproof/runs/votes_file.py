@@ -1,0 +1,115 @@
+"""annotators.csv and votes.csv: how good every annotator and every single label is."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from labelproof.errors import BadInput
+from labelproof.files import write_json, written_whole
+from labelproof.judging.agreement import annotator_quality, label_quality, most_confused
+from labelproof.judging.verdict import Judged
+from labelproof.run_files import ANNOTATORS, CROWD, VOTES
+
+PEOPLE = ("annotator", "labels", "quality", "low", "high", "agreement", "confuses", "with", "times")
+EACH = ("index", "id", "annotator", "label", "p_right", "consensus", "p_consensus")
+
+
+def write_votes(folder: Path, ended: Judged, ids: Sequence[str] | None) -> None:
+    """Write what is known of annotators and their labels, where there are several."""
+    if ended.calibration.crowd is None or ended.result.task.votes is None:
+        return
+    _write(folder / ANNOTATORS, PEOPLE, _people(ended))
+    _write(folder / VOTES, EACH, _each(ended, ids))
+    crowd, votes = ended.calibration.crowd, ended.result.task.votes
+    write_json(
+        folder / CROWD,
+        {
+            "annotators": list(votes.annotators),
+            "confusion": [
+                [[round(p, 5) for p in row] for row in one] for one in crowd.confusion.tolist()
+            ],
+            "scale": crowd.scale,
+            "correlation": crowd.correlation,
+            "strength": crowd.strength,
+        },
+    )
+
+
+def read_crowd(folder: Path) -> dict[str, Any] | None:
+    """Annotators and their confusion matrices; None where nobody voted."""
+    path = folder / CROWD
+    if not path.is_file():
+        return None
+    try:
+        found: dict[str, Any] = json.loads(path.read_bytes())
+        assert len(found["annotators"]) == len(found["confusion"])
+    except (ValueError, KeyError, TypeError, AssertionError) as error:
+        raise BadInput(f"{path} is damaged ({error}); restore the run folder.") from None
+    return found
+
+
+def read_votes(folder: Path) -> dict[int, list[tuple[str, str, float]]]:
+    """Who said what about each example, by index, with the probability that it is right."""
+    path = folder / VOTES
+    said: dict[int, list[tuple[str, str, float]]] = {}
+    if not path.is_file():
+        return said
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            for row in csv.DictReader(file):
+                vote = (row["annotator"], row["label"], float(row["p_right"]))
+                said.setdefault(int(row["index"]), []).append(vote)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BadInput(f"{path} is damaged ({error}); restore the run folder.") from None
+    return said
+
+
+def _people(ended: Judged) -> Iterable[Sequence[Any]]:
+    """Annotators, the worst first."""
+    task, crowd = ended.result.task, ended.calibration.crowd
+    votes = task.votes
+    assert votes is not None
+    assert crowd is not None
+    found = annotator_quality(votes, crowd)
+    many = len(votes.annotators) * task.num_classes**2
+    worst: dict[str, tuple[str, str, str]] = {}
+    for one in most_confused(votes, crowd, many):
+        said = (task.classes[one.true], task.classes[one.said], f"{one.times:.1f}")
+        worst.setdefault(one.annotator, said)
+    for who in found.quality.argsort().tolist():
+        name = votes.annotators[who]
+        numbers = (found.quality, found.low, found.high, found.agreement)
+        texts = [f"{column[who].item():.6f}" for column in numbers]
+        yield (name, int(found.labels[who]), *texts, *worst.get(name, ("", "", "0")))
+
+
+def _each(ended: Judged, ids: Sequence[str] | None) -> Iterable[Sequence[Any]]:
+    """Votes, the least likely first."""
+    task, crowd = ended.result.task, ended.calibration.crowd
+    assert task.votes is not None
+    assert crowd is not None
+    long, names = task.votes.long(), task.classes
+    right = label_quality(task.votes, crowd)[long.rows, long.who]
+    best = crowd.posterior.max(1)
+    for place in right.argsort(stable=True).tolist():
+        row, who = int(long.rows[place]), int(long.who[place])
+        yield (
+            row,
+            ids[row] if ids is not None else row,
+            task.votes.annotators[who],
+            names[int(long.label[place])],
+            f"{right[place].item():.6f}",
+            names[int(best.indices[row])],
+            f"{best.values[row].item():.6f}",
+        )
+
+
+def _write(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    with written_whole(path) as aside, aside.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(header)
+        writer.writerows(rows)

@@ -1,0 +1,112 @@
+"""Several annotators through a whole run: command line, files, estimator."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from labelproof.cli.app import app
+from labelproof.errors import BadInput
+from labelproof.sklearn import NoisyLabelClassifier
+
+SIZE, CLASSES = 240, ("bat", "cat", "dog")
+RIGHT = {"rater_ann": 0.95, "rater_bob": 0.75, "rater_cy": 0.4}
+
+
+def _made() -> tuple[np.ndarray, np.ndarray, pd.DataFrame]:
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 3, SIZE)
+    x = rng.normal(size=(SIZE, 4)) * 0.7
+    x[np.arange(SIZE), truth] += 2
+    names = np.array(CLASSES)
+    votes = {
+        who: np.where(rng.random(SIZE) < right, names[truth], names[rng.integers(0, 3, SIZE)])
+        for who, right in RIGHT.items()
+    }
+    frame = pd.DataFrame(votes)
+    frame.loc[rng.random(SIZE) < 0.3, "rater_bob"] = ""
+    return x, names[truth], frame
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("votes")
+    x, truth, votes = _made()
+    features = pd.DataFrame(x, columns=list("abcd"))
+    table = pd.concat([features, votes, pd.Series(truth, name="truth")], axis=1)
+    table.to_csv(folder / "t.csv", index=False)
+    words = ["fit", str(folder / "t.csv"), "--annotators", "rater_*", "--truth-key", "truth"]
+    words += ["--method", "ce", "--epochs", "8", "--out", str(folder / "run")]
+    told = CliRunner().invoke(app, words)
+    assert told.exit_code == 0, told.output
+    assert "3 annotators gave" in told.output
+    assert "rater_cy" in told.output
+    return folder / "run"
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_annotators_are_ranked_with_intervals(run: Path) -> None:
+    people = _rows(run / "annotators.csv")
+    assert [row["annotator"] for row in people] == ["rater_cy", "rater_bob", "rater_ann"]
+    for row in people:
+        assert float(row["low"]) < float(row["quality"]) < float(row["high"])
+    # chance adds a third of the rest to what the annotators know
+    assert float(people[0]["low"]) < 0.4 + 0.6 / 3 < float(people[0]["high"])
+
+
+def test_every_vote_is_judged(run: Path) -> None:
+    votes = _rows(run / "votes.csv")
+    _, truth, table = _made()
+    assert len(votes) == int((table != "").to_numpy().sum())
+    right = np.array([truth[int(row["index"])] == row["label"] for row in votes])
+    sure = np.array([float(row["p_right"]) for row in votes])
+    assert (np.diff(sure) >= 0).all()  # the least likely first
+    assert sure[right].mean() > 0.85
+    assert sure[~right].mean() < 0.25
+
+
+def test_summary_and_labels(run: Path) -> None:
+    found = json.loads((run / "summary.json").read_text())["annotators"]
+    assert found["accuracy_consensus"] > found["accuracy_majority"]
+    assert 0 < found["alpha_interval"][0] < found["alpha"] < found["alpha_interval"][1]
+    assert found["worst"][0]["annotator"] == "rater_cy"
+    header = (run / "labels.csv").read_text().splitlines()[0]
+    assert header == "index,id,given,suggested,p_clean,p_suggested,margin,suspect"
+    labels = {row["index"]: row["suggested"] for row in _rows(run / "labels.csv")}
+    agree = [labels[row["index"]] == row["consensus"] for row in _rows(run / "votes.csv")]
+    assert np.mean(agree) > 0.97  # a label doubted by half may keep the likeliest class
+    assert "consensus" in json.loads((run / "run.json").read_text())["votes"]
+
+
+def test_the_report_has_the_annotators(run: Path) -> None:
+    page = (run / "report.html").read_text()
+    assert "rater_cy" in page
+    assert "Krippendorff" in page
+
+
+def test_noise_on_purpose_is_refused(run: Path) -> None:
+    words = ["fit", "--from", str(run / "run.json"), "--noise", "symmetric:0.2"]
+    told = CliRunner().invoke(app, [*words, "--out", str(run.parent / "no")])
+    assert isinstance(told.exception, BadInput)
+    assert "several annotators" in str(told.exception)
+
+
+def test_estimator_takes_votes() -> None:
+    x, truth, votes = _made()
+    model = NoisyLabelClassifier("ce", epochs=8).fit(x, votes)
+    assert (model.consensus_labels_ == truth).mean() > 0.95
+    assert model.vote_quality_.shape == (SIZE, 3)
+    assert list(model.annotators_["annotator"]) == list(RIGHT)
+    assert model.predict(x[:3]).tolist() == truth[:3].tolist()
+    codes = np.select([votes == name for name in CLASSES], [0, 1, 2], -1)
+    assert NoisyLabelClassifier("ce", epochs=1).fit(x, codes).classes_.tolist() == [0, 1, 2]
