@@ -60,8 +60,11 @@ def test_annotators_are_ranked_with_intervals(run: Path) -> None:
     assert [row["annotator"] for row in people] == ["rater_cy", "rater_bob", "rater_ann"]
     for row in people:
         assert float(row["low"]) < float(row["quality"]) < float(row["high"])
-    # chance adds a third of the rest to what the annotators know
-    assert float(people[0]["low"]) < 0.4 + 0.6 / 3 < float(people[0]["high"])
+    _, truth, votes = _made()
+    for row in people:
+        said = votes[row["annotator"]].to_numpy()
+        real = (said == truth)[said != ""].mean()
+        assert float(row["low"]) < real < float(row["high"])
 
 
 def test_every_vote_is_judged(run: Path) -> None:

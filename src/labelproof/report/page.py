@@ -16,6 +16,7 @@ from labelproof.report import plots as figures
 from labelproof.report import sentences as words
 from labelproof.report.example_view import Picture, Shown, shorten
 from labelproof.report.facts import Facts, flow, health
+from labelproof.report.people import people
 
 GALLERY = 48  # suspects with their picture
 PAIRS = 15
@@ -82,6 +83,7 @@ def render(facts: Facts, shown: Shown, note: str | None = None) -> str:
         conflicts=list(conflicts(facts, shown)),
         duplicates=facts.measured.get("duplicates"),
         unreadable=facts.unreadable[:MOST_FILES],
+        people=people(facts),
         command=shlex.join(map(str, facts.record.get("command") or ())),
     )
 

@@ -1,0 +1,101 @@
+"""The report's section on several annotators."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup
+
+from labelproof.report import svg
+from labelproof.report.facts import Facts
+
+MOST = 15  # annotators and confusions shown
+ROW = 22  # height of an annotator in the figure
+
+
+@dataclass(frozen=True, kw_only=True)
+class People:
+    """What the section shows."""
+
+    lead: str
+    worst: Sequence[Mapping[str, Any]]
+    confused: Sequence[Mapping[str, Any]]
+    figure: Markup
+
+
+def people(facts: Facts) -> People | None:
+    """The annotators of a run; None where everybody labelled alone."""
+    found: Mapping[str, Any] | None = facts.summary.get("annotators")
+    if not found:
+        return None
+    worst = list(found["worst"])[:MOST]
+    return People(
+        lead=" ".join(_sentences(found)),
+        worst=worst,
+        confused=list(found["confused"])[:MOST],
+        figure=_intervals(worst),
+    )
+
+
+def _sentences(found: Mapping[str, Any]) -> list[str]:
+    told = [
+        f"{found['count']:,} annotators gave {found['votes']:,} labels, "
+        f"{found['votes_per_example']:.1f} for each example."
+    ]
+    if found["alpha"] is not None:
+        low, high = found["alpha_interval"]
+        told.append(
+            f"Their agreement (Krippendorff's alpha) is {found['alpha']:.2f}, 95% interval "
+            f"{low:.2f} to {high:.2f}; 1 is full agreement and 0 is chance. {_reading(found)}"
+        )
+    told.append(f"Votes and model together change the majority of {found['changed']:,} examples.")
+    if found["worth_of_a_vote"] < 0.95:
+        told.append(
+            "Annotators err on the same examples, so a further vote on an example counts as "
+            f"{found['worth_of_a_vote']:.2f} of an independent one."
+        )
+    if found["accuracy_consensus"] is not None:
+        told.append(
+            f"Measured with the true labels, the consensus is right for "
+            f"{found['accuracy_consensus']:.1%} of the examples, the majority for "
+            f"{found['accuracy_majority']:.1%}."
+        )
+    return told
+
+
+def _reading(found: Mapping[str, Any]) -> str:
+    """What an agreement of this size means; the limits are Krippendorff's."""
+    if found["alpha"] >= 0.8:
+        return "That is good."
+    if found["alpha"] >= 0.667:
+        return "That is enough for tentative conclusions."
+    return "That is low: check whether the instructions tell the classes apart."
+
+
+def _intervals(worst: Sequence[Mapping[str, Any]]) -> Markup:
+    height = ROW * len(worst) + 44
+    frame = svg.Frame(x=(0, 1), y=(0, 1), width=420, height=height, left=110, top=4)
+    body = [
+        part
+        for place, one in enumerate(worst)
+        for part in _row(frame, one, frame.top + ROW * (place + 0.5))
+    ]
+    floor = frame.height - frame.bottom
+    for value in (0, 0.25, 0.5, 0.75, 1):
+        x = frame.at_x(value)
+        body.insert(0, svg.rule(x, frame.top, x, floor))
+        body.append(svg.words(x, floor + 16, f"{value:.0%}"))
+    text = "; ".join(f"{o['annotator']} {o['quality']:.0%}" for o in worst)
+    return svg.picture("people", "How often annotators are right", text, (420, height), body)
+
+
+def _row(frame: svg.Frame, one: Mapping[str, Any], y: float) -> list[str]:
+    name = str(one["annotator"])
+    short = name if len(name) <= 15 else name[:14] + "…"
+    return [
+        svg.words(frame.left - 8, y + 4, short, anchor="end"),
+        svg.line([(frame.at_x(one["low"]), y), (frame.at_x(one["high"]), y)], "line-a"),
+        svg.dot(frame.at_x(one["quality"]), y, "fill-a", 4),
+    ]
