@@ -53,7 +53,7 @@ def judge(
     calibration = calibrate(result, trunk, how, seed=seed, folder=folder, reporter=reporter)
     sure = calibrated(result, calibration, audit)
     crowd = calibration.crowd
-    table = suspect_table(sure, posterior=crowd.posterior if crowd else None)
+    table = suspect_table(sure, posterior=crowd.posterior) if crowd else suspect_table(sure)
     summary = {
         **summarise(sure, result.probabilities.argmax(1), table, audit),
         **found(result, sure, table, calibration, audit),

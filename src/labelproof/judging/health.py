@@ -1,0 +1,281 @@
+"""The health of the data, from vectors, labels and what the model says: pure functions.
+
+Each finding is a list of examples (or classes), a share with a 95% interval, and a score for each
+entry. Nothing here uses true labels.
+
+Shapes: N examples, F features, C classes, K neighbours.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+NEIGHBOURS = 10
+NEAR = 0.13  # of the median distance to the nearest neighbour: closer pairs are near-duplicates
+FAR = 2.2  # robust standard deviations of the log-distance: farther examples are outliers
+BLOCK = 2**24  # similarities computed at a time
+SPLIT = 4.0  # standard deviations between the halves of a class that may be two
+MERGED = 0.25  # mean share of labels that two classes exchange which may be one
+RARE = 0.1  # of an equal share: smaller classes are rare
+
+
+@dataclass(frozen=True, kw_only=True)
+class Neighbours:
+    """The nearest other examples by the angle between vectors."""
+
+    index: Tensor  # (N, K)
+    distance: Tensor  # (N, K) one minus the cosine
+
+
+@dataclass(frozen=True, kw_only=True)
+class Share:
+    """How many of how many, with a 95% interval of the share (Wilson)."""
+
+    count: int
+    of: int
+
+    @property
+    def value(self) -> float:
+        """The share itself."""
+        return self.count / self.of if self.of else 0.0
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Lower and upper end."""
+        if not self.of:
+            return 0.0, 1.0
+        z, n, p = 1.959964, self.of, self.value
+        middle = (p + z * z / (2 * n)) / (1 + z * z / n)
+        half = z / (1 + z * z / n) * (p * (1 - p) / n + z * z / (4 * n * n)) ** 0.5
+        return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def neighbours(
+    vectors: Tensor, others: Tensor | None = None, count: int = NEIGHBOURS
+) -> Neighbours:
+    """Nearest rows of `others`, or of the vectors themselves without each row's own."""
+    unit = normalize(vectors.float(), dim=1)
+    target = unit if others is None else normalize(others.float(), dim=1)
+    count = max(1, min(count, len(target) - (others is None)))
+    index, distance = [], []
+    step = max(1, BLOCK // max(len(target), 1))
+    for start in range(0, len(unit), step):
+        similarity = unit[start : start + step] @ target.T
+        if others is None:
+            own = torch.arange(len(similarity))
+            similarity[own, own + start] = -torch.inf
+        best = similarity.topk(count, dim=1)
+        index.append(best.indices)
+        distance.append((1 - best.values).clamp_min(0))
+    return Neighbours(index=torch.cat(index), distance=torch.cat(distance))
+
+
+def near_duplicates(near: Neighbours, limit: float | None = None) -> list[tuple[int, int, float]]:
+    """Pairs (first, second, distance) that are nearly the same, the nearest first, each once."""
+    limit = near_limit(near) if limit is None else limit
+    rows, places = (near.distance <= limit).nonzero(as_tuple=True)
+    pairs: dict[tuple[int, int], float] = {}
+    for row, place in zip(rows.tolist(), places.tolist(), strict=True):
+        other = int(near.index[row, place])
+        pairs.setdefault((min(row, other), max(row, other)), near.distance[row, place].item())
+    return sorted(((a, b, d) for (a, b), d in pairs.items()), key=lambda pair: pair[2])
+
+
+def near_limit(near: Neighbours) -> float:
+    """How near is nearly the same: a small part of the usual distance to the nearest neighbour."""
+    return max(NEAR * near.distance[:, 0].median().item(), 1e-6)
+
+
+def leaks(test_near: Neighbours, limit: float) -> list[tuple[int, int, float]]:
+    """Pairs (test example, training example, distance) that are nearly the same."""
+    found = (test_near.distance[:, 0] <= limit).nonzero().squeeze(1)
+    nearest, apart = test_near.index[:, 0], test_near.distance[:, 0]
+    pairs = [(int(row), int(nearest[row]), apart[row].item()) for row in found]
+    return sorted(pairs, key=lambda pair: pair[2])
+
+
+def outliers(near: Neighbours) -> list[tuple[int, float]]:
+    """Examples (index, score) far from all others, the farthest first.
+
+    The score is the mean distance to the neighbours, on a log scale, in robust standard deviations
+    above the median.
+    """
+    mean = near.distance.mean(1).clamp_min(1e-9).log()
+    score = robust_scores(mean)
+    far = (score > FAR).nonzero().squeeze(1)
+    order = far[score[far].argsort(descending=True)]
+    return [(int(row), score[row].item()) for row in order]
+
+
+def robust_scores(values: Tensor) -> Tensor:
+    """Distance from the median in units of the scaled median absolute deviation, (N,)."""
+    middle = values.median()
+    spread = 1.4826 * (values - middle).abs().median()
+    return (values - middle) / spread.clamp_min(1e-6)
+
+
+def without_class(vacuity: Tensor, best: Tensor) -> list[tuple[int, float]]:
+    """Examples (index, vacuity) that no class fits: hardly any evidence, and no likely class.
+
+    Args:
+        vacuity: (N,) share of missing evidence, 1 without any.
+        best: (N,) probability of the likeliest class, by networks that have not seen the label.
+    """
+    score = robust_scores(vacuity.double())
+    strange = ((score > 3.5) & (best < 0.5)).nonzero().squeeze(1)
+    order = strange[vacuity[strange].argsort(descending=True)]
+    return [(int(row), vacuity[row].item()) for row in order]
+
+
+def merged_classes(transition: Tensor) -> list[tuple[int, int, float]]:
+    """Pairs of classes (first, second, exchange) whose labels are mixed up in both directions."""
+    exchange = torch.minimum(transition, transition.T).triu(1)
+    rows, columns = (exchange > MERGED).nonzero(as_tuple=True)
+    pairs = [(int(a), int(b), exchange[a, b].item()) for a, b in zip(rows, columns, strict=True)]
+    return sorted(pairs, key=lambda pair: -pair[2])
+
+
+def split_classes(vectors: Tensor, labels: Tensor, classes: int) -> list[tuple[int, float]]:
+    """Classes (class, separation) whose examples fall into two groups far apart.
+
+    The examples of a class are split in two by k-means. The separation is the distance of the
+    halves along the line between their centres, over their mean standard deviation along it.
+    """
+    found = []
+    for code in range(classes):
+        rows = vectors[labels == code].float()
+        if len(rows) >= 20:
+            apart = separation(rows)
+            if apart > SPLIT:
+                found.append((code, apart))
+    return sorted(found, key=lambda one: -one[1])
+
+
+def separation(rows: Tensor, steps: int = 20) -> float:
+    """Distance of the two halves of some vectors over their spread; 2.65 for one Gaussian."""
+    centred = rows - rows.mean(0)
+    _, _, axes = torch.pca_lowrank(centred, q=min(4, *centred.shape), center=False)
+    side = centred @ axes[:, 0] > 0
+    for _ in range(steps):
+        if not 0 < side.sum() < len(side):
+            return 0.0
+        centres = torch.stack([centred[~side].mean(0), centred[side].mean(0)])
+        moved = torch.cdist(centred, centres).argmin(1) == 1
+        if moved.equal(side):
+            break
+        side = moved
+    small = min(side.float().mean().item(), 1 - side.float().mean().item())
+    if small < 0.1:  # a few outliers are no second class
+        return 0.0
+    line = centred @ (centred[side].mean(0) - centred[~side].mean(0))
+    first, second = line[side], line[~side]
+    spread = ((first.var() + second.var()) / 2).sqrt().clamp_min(1e-9)
+    return ((first.mean() - second.mean()) / spread).item()
+
+
+def rare_classes(labels: Tensor, classes: int) -> list[tuple[int, int]]:
+    """Classes (class, examples) with less than a tenth of an equal share, the rarest first."""
+    counts = labels.bincount(minlength=classes)
+    least = RARE * len(labels) / classes
+    rare = [(code, int(count)) for code, count in enumerate(counts.tolist()) if count < least]
+    return sorted(rare, key=lambda one: one[1])
+
+
+@dataclass(frozen=True, kw_only=True)
+class PictureFaults:
+    """Pictures of nothing much: indices, the worst first."""
+
+    dark: list[tuple[int, float]]
+    bright: list[tuple[int, float]]
+    blank: list[tuple[int, float]]
+    blurred: list[tuple[int, float]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PictureNumbers:
+    """What is measured of every picture, (N,)."""
+
+    brightness: Tensor  # 99th percentile of the grey values, 0 to 1
+    darkness: Tensor  # 5th percentile
+    contrast: Tensor  # standard deviation of the grey values
+    sharpness: Tensor  # standard deviation of the Laplacian
+
+
+def picture_numbers(pictures: Tensor) -> PictureNumbers:
+    """Brightness, contrast and sharpness of uint8 pictures (B, H, W, 3)."""
+    weights = torch.tensor([0.299, 0.587, 0.114])
+    grey = (pictures.float() / 255) @ weights
+    flat = grey.flatten(1)
+    inner = grey[:, 1:-1, 1:-1]
+    around = grey[:, :-2, 1:-1] + grey[:, 2:, 1:-1] + grey[:, 1:-1, :-2] + grey[:, 1:-1, 2:]
+    return PictureNumbers(
+        brightness=flat.quantile(0.99, dim=1),
+        darkness=flat.quantile(0.05, dim=1),
+        contrast=flat.std(1),
+        sharpness=(around - 4 * inner).flatten(1).std(1),
+    )
+
+
+def picture_faults(found: PictureNumbers) -> PictureFaults:
+    """Dark, bright, blank and blurred pictures; blur is judged against the other pictures."""
+    blank = found.contrast < 0.02
+    logs = found.sharpness.clamp_min(1e-6).log()
+    soft = robust_scores(logs)
+    return PictureFaults(
+        dark=_listed((found.brightness < 0.32) & ~blank, found.brightness),
+        bright=_listed((found.darkness > 0.9) & ~blank, -found.darkness),
+        blank=_listed(blank, found.contrast),
+        blurred=_listed((soft < -4.0) & ~blank, soft),
+    )
+
+
+def _listed(mask: Tensor, score: Tensor) -> list[tuple[int, float]]:
+    rows = mask.nonzero().squeeze(1)
+    order = rows[score[rows].argsort()]
+    return [(int(row), abs(score[row].item())) for row in order]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupHealth:
+    """The labels of one group, such as a source or a month."""
+
+    name: str
+    size: int
+    wrong: float  # estimated share of wrong labels
+    low: float
+    high: float
+    suspects: int
+    classes: list[float]  # share of each class
+    unusual: float  # total variation from the classes of all examples
+
+
+def by_group(
+    groups: list[str], clean: Tensor, suspect: Tensor, labels: Tensor, classes: int
+) -> list[GroupHealth]:
+    """Noise rate and label distribution by group, the noisiest first."""
+    names, codes = np.unique(np.array(groups, dtype=object).astype(str), return_inverse=True)
+    whole = labels.bincount(minlength=classes).double() / len(labels)
+    found = []
+    for place, name in enumerate(names.tolist()):
+        mine = torch.from_numpy(codes == place)
+        wrong = (1 - clean[mine].double()).clamp(0, 1)
+        error = 1.96 * (wrong.mean() * (1 - wrong.mean()) / len(wrong)).sqrt().item()
+        shares = labels[mine].bincount(minlength=classes).double() / int(mine.sum())
+        found.append(
+            GroupHealth(
+                name=name,
+                size=int(mine.sum()),
+                wrong=wrong.mean().item(),
+                low=max(0.0, wrong.mean().item() - error),
+                high=min(1.0, wrong.mean().item() + error),
+                suspects=int(suspect[mine].sum()),
+                classes=shares.tolist(),
+                unusual=(shares - whole).abs().sum().item() / 2,
+            )
+        )
+    return sorted(found, key=lambda one: -one.wrong)

@@ -1,0 +1,114 @@
+"""The health of the data: what was planted is found, and little else."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from labelproof.judging.health import (
+    Share,
+    by_group,
+    leaks,
+    merged_classes,
+    near_duplicates,
+    near_limit,
+    neighbours,
+    outliers,
+    picture_faults,
+    picture_numbers,
+    rare_classes,
+    separation,
+    split_classes,
+    without_class,
+)
+
+
+def _vectors(size: int = 300, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    rng = torch.Generator().manual_seed(seed)
+    labels = torch.arange(size) % 3
+    centres = 4 * torch.eye(3, 16)
+    return centres[labels] + torch.randn(size, 16, generator=rng), labels
+
+
+def test_near_duplicates_within_and_leaks_into_test() -> None:
+    x, _ = _vectors()
+    x[7] = x[100] * 1.001 + 1e-3
+    near = neighbours(x)
+    pairs = near_duplicates(near)
+    assert [(a, b) for a, b, _ in pairs] == [(7, 100)]
+    test, _ = _vectors(60, seed=1)
+    test[5] = x[40] + 1e-4
+    found = leaks(neighbours(test, x, 1), near_limit(near))
+    assert [(a, b) for a, b, _ in found] == [(5, 40)]
+
+
+def test_neighbours_against_scikit_learn() -> None:
+    from sklearn.neighbors import NearestNeighbors
+
+    x, _ = _vectors()
+    ours = neighbours(x, count=5)
+    distance, index = NearestNeighbors(n_neighbors=6, metric="cosine").fit(x).kneighbors(x)
+    assert np.allclose(ours.distance.numpy(), distance[:, 1:], atol=1e-5)
+    assert (ours.index.numpy() == index[:, 1:]).mean() > 0.99
+
+
+def test_outliers_are_found_and_few_others() -> None:
+    x, _ = _vectors()
+    x[[3, 50]] = -6 * torch.eye(16)[[10, 12]]
+    found = [row for row, _ in outliers(neighbours(x))]
+    assert set(found[:2]) == {3, 50}
+    assert len(found) <= 6
+
+
+def test_what_no_class_fits() -> None:
+    vacuity, best = torch.full((200,), 0.1) + 0.01 * torch.rand(200), torch.full((200,), 0.9)
+    vacuity[[4, 9]], best[[4, 9]] = torch.tensor([0.8, 0.9]), 0.3
+    vacuity[11] = 0.9  # little evidence, but a clear class
+    assert [row for row, _ in without_class(vacuity, best)] == [9, 4]
+
+
+def test_classes_that_are_two_or_one() -> None:
+    x, labels = _vectors(600)
+    x[labels == 2] += torch.where(torch.arange(200) % 2 == 0, 9.0, -9.0)[:, None] * torch.eye(16)[5]
+    assert [code for code, _ in split_classes(x, labels, 3)] == [2]
+    rng = torch.Generator().manual_seed(0)
+    assert separation(torch.randn(4000, 2, generator=rng)) == pytest.approx(2.65, abs=0.15)
+    mixed = torch.tensor([[0.6, 0.4, 0.0], [0.35, 0.65, 0.0], [0.3, 0.0, 0.7]])
+    assert merged_classes(mixed) == [(0, 1, pytest.approx(0.35))]
+
+
+def test_rare_classes_and_shares() -> None:
+    labels = torch.tensor([0] * 500 + [1] * 490 + [2] * 10)
+    assert rare_classes(labels, 3) == [(2, 10)]
+    low, high = Share(count=10, of=100).interval
+    assert (low, high) == pytest.approx((0.0552, 0.1744), abs=1e-3)  # Wilson, in closed form
+    assert Share(count=0, of=0).interval == (0.0, 1.0)
+
+
+def test_pictures_of_nothing() -> None:
+    rng = torch.Generator().manual_seed(0)
+    pictures = torch.randint(0, 256, (40, 16, 16, 3), generator=rng, dtype=torch.uint8)
+    pictures[3] = pictures[3] // 8  # dark
+    pictures[5] = 128  # blank
+    smooth = torch.linspace(40, 220, 16).round().to(torch.uint8)
+    pictures[8] = smooth[:, None, None].expand(16, 16, 3)  # no edges at all
+    pictures[9] = 250 + pictures[9] // 60  # bright
+    pictures[9, 0, 0] = 100
+    faults = picture_faults(picture_numbers(pictures))
+    assert [row for row, _ in faults.dark] == [3]
+    assert [row for row, _ in faults.blank] in ([5], [5, 9])
+    assert next(row for row, _ in faults.blurred) == 8
+
+
+def test_groups() -> None:
+    groups = ["phone"] * 50 + ["scan"] * 50
+    clean = torch.cat([torch.full((50,), 0.6), torch.full((50,), 0.95)])
+    labels = torch.cat([torch.zeros(50), torch.arange(50) % 2]).long()
+    found = by_group(groups, clean, clean < 0.7, labels, 2)
+    assert [(one.name, one.size, one.suspects) for one in found] == [
+        ("phone", 50, 50),
+        ("scan", 50, 0),
+    ]
+    assert found[0].low < 0.4 < found[0].high
+    assert found[0].unusual == pytest.approx(0.25)
