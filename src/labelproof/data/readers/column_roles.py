@@ -39,10 +39,10 @@ class Roles:
         parts = (self.label, self.truth, self.id, self.file, self.text, self.annotator)
         return (*(name for name in parts if name is not None), *self.annotators)
 
-    def present(self) -> dict[str, Any]:
+    def present(self) -> dict[str, str]:
         """Roles that a column plays, for run.json; a consensus is no column of the file."""
         several = bool(self.annotators or self.annotator)
-        parts = {role: name for role, name in asdict(self).items() if name}
+        parts = {role: name for role, name in asdict(self).items() if isinstance(name, str)}
         return {role: name for role, name in parts.items() if not (several and role == "label")}
 
 
