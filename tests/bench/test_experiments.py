@@ -200,7 +200,9 @@ def test_synthetic_has_every_cell_of_the_table(tmp_path, cifar_folder):
 def test_human_labels_have_the_rows_of_the_appendix(tmp_path, cifar_folder):
     sources = Sources(out=tmp_path, data=cifar_folder, labels=("worst",))
     rows = {cell.row: method_of(cell) for cell in experiment("cifarn").cells("paper", sources, 1)}
-    assert set(rows) == {*METHODS, "dpc*", "sop_plus with L_edl", "mlnt with L_edl"}
+    longer = {"dpc*", "cores*", "sop_plus with L_edl", "mlnt with L_edl"}
+    assert set(rows) == {*METHODS, *longer}
+    assert (rows["cores*"].consistency, rows["cores"].consistency) == (1600, 0)
     for name in ("sop_plus", "mlnt"):
         assert rows[f"{name} with L_edl"] == replace(rows[name], loss="edl")
 

@@ -88,7 +88,7 @@ def pes() -> dict[str, dict[str, Any]]:
     common |= {"max_weight": 3, "rebuild_optimiser": False}
     ten, hundred = {**common, "early": 20}, {**common, "early": 35}
     return {
-        "cifar10-default": {**ten, "lambda_u": 150},
+        "cifar10-default": {**ten, "lambda_u": 15},
         "cifar100-default": {**hundred, "lambda_u": 150},
         "cifar10-instance-0.4": {**ten, "lambda_u": 15},
         "cifar100-pair-0.45": {**hundred, "lambda_u": 50},
@@ -125,9 +125,10 @@ def sop_plus() -> dict[str, dict[str, Any]]:
 
 
 def forward() -> dict[str, dict[str, Any]]:
-    common = {**SGD_002, **AUTO, "lr": 0.1, "hold_out": 0.1, "estimate_for": 0.5}
+    common = {**SGD_002, "lr": 0.1, "hold_out": 0.1, "estimate_for": 0.5}
     ten = {"epochs": 240, "weight_decay": 1e-4, "at": [40, 80], "quantile": 0.97}
     hundred = {"epochs": 300, "weight_decay": 1e-3, "at": [80, 120], "quantile": 1}
+    ten, hundred = {**ten, "net": "resnet32"}, {**hundred, "net": "resnet44"}
     return {
         f"{data}-{noise}-{rate}": {**common, **values}
         for data, values in (("cifar10", ten), ("cifar100", hundred))

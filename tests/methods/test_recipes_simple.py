@@ -123,9 +123,9 @@ NETWORKS = [
     ("mixup", "cifar10-clean", "auto"),
     ("gce", "cifar10-symmetric-0.5", "resnet34"),
     ("gce", "cifar100-truncated", "resnet34"),
-    ("coteaching", "cifar10-pair-0.45", "auto"),  # nine layers, not among ours
-    ("coteaching_plus", "cifar10-pair-0.45", "auto"),
-    ("bootstrap", "cifar10-soft", "auto"),
+    ("coteaching", "cifar10-pair-0.45", "cnn9"),
+    ("coteaching_plus", "cifar10-pair-0.45", "lenet"),
+    ("bootstrap", "cifar10-soft", "resnet32"),
     ("cores", "cifar10-instance-0.4", "resnet34"),
     ("cores", "cifar10-instance-0.4-star", "resnet34"),
     *(

@@ -13,7 +13,7 @@ from torch import Tensor
 from labelproof import functional as fn
 from labelproof.errors import BadInput
 from labelproof.methods.unicon import Mixed, Split, UniCon
-from labelproof.recipes.recipe import chosen_net, nearest_recipe, published, published_names
+from labelproof.recipes.recipe import chosen_net, is_ours, published, published_names
 from labelproof.training.batches import Batch
 from tiny import blobs, patterns
 
@@ -334,7 +334,8 @@ def test_settings_that_contradict_each_other():
 def test_recipes_of_the_paper():
     rates = {"symmetric": (0.2, 0.5, 0.8, 0.9), "asymmetric": (0.1, 0.3, 0.4)}
     names = {f"{d}-{n}-{r}" for d in ("cifar10", "cifar100") for n in rates for r in rates[n]}
-    assert set(published_names("unicon")) == {*names, "webvision"}
+    known = [name for name in published_names("unicon") if not is_ours("unicon", name)]
+    assert set(known) == {*names, "webvision"}
     for name in names:
         method = published("unicon", name)
         assert (method.epochs, method.batch, method.lr) == (350, 64, 0.02)
@@ -345,4 +346,3 @@ def test_recipes_of_the_paper():
     assert (web.epochs, web.warmup, web.batch, web.lr, web.weight_decay) == (120, 2, 24, 0.01, 1e-4)
     assert (web.alpha, web.lambda_u, web.rows, web.rewarm) == (0.5, 0, "labelled", 25)
     assert chosen_net("auto", "unicon", "images", "webvision") == "inception_resnet_v2"
-    assert nearest_recipe("unicon", "cifar10n-worst") == "cifar10-asymmetric-0.4"

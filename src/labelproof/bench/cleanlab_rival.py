@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> None:
     """Folds, issues, and a last network on what is left."""
     examples = load(args.data, SourceOptions(label_key=args.label_key, truth_key=args.truth_key))
     examples = replace(examples, mirrored=examples.mirrored and not args.no_flip)
-    changes = {} if args.epochs is None else {"epochs": str(args.epochs)}
+    changes = {} if args.epochs is None else {"epochs": args.epochs}
     method = chosen_method("ce", examples.kind, changes, size=len(examples))
     prepared = prepare(examples, noise=args.noise, seed=args.seed)
     trunk, net = make_trunk(args.net, prepared.task)

@@ -27,7 +27,7 @@ from labelproof.data.readers.published.webvision import CLASSES, EDGE
 from labelproof.data.task import Task
 from labelproof.errors import BadInput
 from labelproof.judging.tune import settled_for_now, undecided
-from labelproof.recipes.recipe import chosen_method
+from labelproof.recipes.recipe import chosen_method, read_settings
 from labelproof.runs.prepare import prepare
 from labelproof.training.estimate import estimate
 from labelproof.training.run import pick_device
@@ -138,7 +138,8 @@ class Reader:
         changes = split_settings(options["set_"] or [])
         if options["epochs"] is not None:
             changes["epochs"] = str(options["epochs"])
-        method = chosen_method(name, task.kind, changes, options["recipe"], task.size)
+        values = read_settings(name, changes, options["recipe"])
+        method = chosen_method(name, task.kind, values, options["recipe"], task.size)
         tried, method = undecided(method), settled_for_now(method, task.kind)
         trunk, net = make_trunk(options["net"], task)
         if net in LARGE:

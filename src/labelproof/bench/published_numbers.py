@@ -61,7 +61,8 @@ HUMAN_ROWS = {
     "coteaching": "91.20±0.13 90.33±0.13 90.30±0.17 90.15±0.18 83.83±0.13 60.37±0.27",
     "pes": "94.66±0.18 95.06±0.15 95.19±0.23 95.22±0.13 92.68±0.22 70.36±0.33",
     "elr_plus": "94.83±0.10 94.43±0.41 94.20±0.24 94.34±0.22 91.09±1.60 66.72±0.07",
-    "cores": "95.25±0.09† 94.45±0.14† 94.88±0.31† 94.74±0.03† 91.66±0.09† 61.15±0.73",
+    "cores": "- - - - - 61.15±0.73",
+    "cores*": "95.25±0.09 94.45±0.14 94.88±0.31 94.74±0.03 91.66±0.09 -",
     "dividemix": "95.01±0.71 95.16±0.19 95.23±0.07 95.21±0.14 92.56±0.42 71.13±0.48",
     "sop_plus": "95.61±0.13 95.28±0.13 95.31±0.10 95.39±0.11 93.24±0.21 67.81±0.23",
     "dpc": "95.77±0.23 95.97±0.07 95.92±0.14 95.90±0.09 93.82±0.31 71.42±0.23",
@@ -73,7 +74,7 @@ HUMAN_NOTE = (
     "Published: table 2 of the DPC paper (SOP with L_edl, MLNT and MLNT with L_edl: table 3 of its "
     "appendix, which does not say which epoch). DPC is the last epoch; the other rows of table 2 "
     "are best epochs on the test set, as the authors of CIFAR-N say. "
-    "The row called SOP there is SOP+. † belongs to CORES*; the row joins it with plain CORES on "
+    "The row called SOP there is SOP+; the row called CORES is CORES*, but plain CORES on "
     "noisy100. ‡ is from the paper of ProMix."
 )
 

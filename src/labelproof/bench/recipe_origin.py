@@ -8,9 +8,10 @@ from pathlib import Path
 from labelproof.bench.cell import Cell
 from labelproof.bench.published_numbers import HUMAN_COLUMNS
 from labelproof.bench.results import Results
+from labelproof.bench.scales import PAPER_VECTORS
 from labelproof.bench.tables import Table
 from labelproof.methods import METHODS
-from labelproof.recipes.recipe import is_ours
+from labelproof.recipes.recipe import is_ours, source_of
 
 SETTINGS = "settings"  # stem of the file that lists them
 KINDS = {"sym.": "symmetric", "asym.": "asymmetric"}
@@ -22,12 +23,12 @@ def borrowed(results: Results) -> list[str]:
     ours: dict[str, list[str]] = {}
     for record in results.records:
         words = dict(pairwise(record.cell.command))
-        if "--recipe" not in words:
+        if words.get("--recipe", PAPER_VECTORS) == PAPER_VECTORS:
             continue  # vectors: docs/bench.md says what is borrowed there
         recipe = words["--recipe"].removesuffix("-star")
         if recipe != wanted(record.cell):
             found.setdefault(f"{record.cell.row} ({recipe})", []).append(record.cell.column)
-        elif is_ours(words["--method"], recipe):
+        elif is_ours(words["--method"], words["--recipe"]):
             ours.setdefault(record.cell.row, []).append(record.cell.column)
     none = "No published settings are known to us for these cells; "
     return [
@@ -55,8 +56,7 @@ def _settings(cell: Cell) -> tuple[str, ...]:
     name, recipe = words["--method"], words["--recipe"]
     changes = [word for option, word in pairwise(cell.command) if option == "--set"]
     changes += [f"epochs={words['--epochs']}"] if "--epochs" in words else []
-    ours = ", our reading of it" if is_ours(name, recipe) else ""
-    source = f"{METHODS[name].about.paper}{ours}"
+    source = f"{METHODS[name].about.paper}: {source_of(name, recipe)}"
     return (cell.row, cell.column, recipe, ", ".join(changes), words.get("--net", "auto"), source)
 
 

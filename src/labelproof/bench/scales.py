@@ -26,18 +26,20 @@ from labelproof.errors import BadInput
 from labelproof.methods import METHODS
 from labelproof.recipes.recipe import HUMAN_RATES, nearest_recipe, published, published_names
 from labelproof.training.protocol import Method
-from labelproof.training.settings import NoiseRate, marked, settings_of
+from labelproof.training.settings import Epochs, NoiseRate, marked, settings_of
 
 EPOCHS: Mapping[Scale, int] = {"small": 24, "tiny": 4}
 WARMUP: Mapping[Scale, int] = {"small": 5, "tiny": 2}  # of DPC, DivideMix and UniCon
 NETS: Mapping[Scale, str] = {"small": "cnn", "tiny": "cnn"}
 WITH_WARMUP = ("dpc", "dividemix", "unicon")
 STAR = "dpc_star"  # DPC*: DPC with strong views
+STARS = {STAR: "dpc", "cores_star": "cores"}  # longer forms of methods
 KINDS = {"symmetric": "sym.", "asymmetric": "asym."}
 TITLES = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
 CLASSES = {"cifar10": 10, "cifar100": 100}
 QUICK = ("--calibrate", "quick")
 MLP = "mlp"
+PAPER_VECTORS = "paper-vectors"  # a recipe of methods whose own defaults are another algorithm
 WEIGHTS = ("lambda_u", "confidence_penalty", "consistency")  # the paper's, on vectors too
 VECTORS_RAMP = 4  # epochs until λ_u is reached
 
@@ -169,7 +171,7 @@ def published_form(
     changes: Mapping[str, object] | None = None,
 ) -> tuple[str, ...]:
     """Arguments of a run with the published settings; shorter below the scale paper."""
-    star, name = method == STAR, "dpc" if method == STAR else method
+    star, name = method in STARS, STARS.get(method, method)
     if not published_names(name):
         return own_form(setting, name, scale, sources, changes)
     recipe = nearest_recipe(name, setting.recipe)
@@ -199,15 +201,16 @@ def _vectors_form(
 ) -> tuple[str, ...]:
     """Arguments of a run on vectors that selects and weighs as published."""
     known = published(name, recipe)
-    values = {key: value for key, value in settings_of(known).items() if key in WEIGHTS}
+    lengths = marked(known, Epochs)
+    weights = [key for key in WEIGHTS if key not in lengths]
+    values = {key: value for key, value in settings_of(known).items() if key in weights}
     if values.get("lambda_u"):
         values["ramp"] = VECTORS_RAMP
     values |= _told(type(known), setting)
-    if name == "dpc":
-        values["selector"] = "gmm"
     data, *rest = setting.words
+    start = ("--recipe", PAPER_VECTORS) if PAPER_VECTORS in published_names(name) else ()
     sets = _words({**values, **changes})
-    return (data, "--method", name, *rest, *_length(name, "paper", sources), *sets, *QUICK)
+    return (data, "--method", name, *rest, *start, *_length(name, "paper", sources), *sets, *QUICK)
 
 
 def own_form(

@@ -116,6 +116,7 @@ class DPC:
     sup_on: Literal["mixed", "unmixed"] = "mixed"  # released code | the paper's formula
     lambda_u: LambdaU = 25.0  # λ_uns, weight of L_uns
     ramp: Annotated[Positive, Epochs()] = 16.0  # epochs until λ_uns is reached
+    square: Literal["mean", "sum"] = "mean"  # L_uns over classes: released code | paper
     two_heads: bool = True
     prior_weight: NonNegative = 1.0
     prior: Literal["uniform", "given"] = "uniform"  # "given": the shares of the given labels
@@ -229,7 +230,8 @@ class DPC:
 
     def l_uns(self, logits: Tensor, mixed: Mixed) -> Tensor:
         """L_uns = ||ρ' - ρ̂(f(x'))||², mean of the unlabelled rows and, as released, of classes."""
-        return ((self.probability(logits) - mixed.targets[mixed.labelled :]) ** 2).mean()
+        square = (self.probability(logits) - mixed.targets[mixed.labelled :]) ** 2
+        return square.mean() if self.square == "mean" else square.sum(1).mean()
 
     def losses(
         self, learner: Learner, mixed: Mixed, elapsed: float, prior: Tensor | None = None

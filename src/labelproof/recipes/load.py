@@ -8,7 +8,8 @@
     source = "appendix, table 1" where they were published
     net = "resnet34"             the network, if "auto" would choose another on this data
     ours = true                  the authors gave no values; this is our reading of the method
-    star = { consistency = 1.0 } every NAME has a longer form NAME-star, which adds these
+    star = { consistency = 1.0 } every NAME has a longer form NAME-star, which adds these; it can
+                                 be `ours` where NAME is not
     lr = 0.02                    any setting of the method
 
     [published.lambda_u]         a setting that differs by experiment; it can stand for `names`
@@ -21,7 +22,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -80,7 +81,10 @@ def _all(groups: list[dict[str, Any]], longer: bool) -> Iterator[tuple[str, Reci
             if not longer:
                 yield name, Recipe(settings=_frozen(own), **about)
             elif star:
-                yield name + STAR, Recipe(settings=_frozen(own | star), **about)
+                extra = {key: value for key, value in star.items() if key != "ours"}
+                ours = star.get("ours", about.get("ours", False))
+                recipe = Recipe(settings=_frozen(own | extra), **about)
+                yield name + STAR, replace(recipe, ours=ours)
 
 
 def _frozen(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -57,6 +57,11 @@ def is_ours(name: str, experiment: str) -> bool:
     return _recipe(name, experiment).ours
 
 
+def source_of(name: str, experiment: str) -> str:
+    """Where the settings of a recipe were published."""
+    return _recipe(name, experiment).source
+
+
 def nearest_recipe(method: str, wanted: str) -> str:
     """The published setting of this name, or the one that is most like it.
 

@@ -8,7 +8,7 @@ from labelproof.bench import published_numbers as published
 from labelproof.bench.cell import Cell, Experiment, Scale, Sources
 from labelproof.bench.recipe_origin import borrowed
 from labelproof.bench.results import BEST, LAST, Results
-from labelproof.bench.scales import STAR, Setting, human_settings, published_form
+from labelproof.bench.scales import STARS, Setting, human_settings, published_form
 from labelproof.bench.subset import chosen
 from labelproof.bench.tables import grid
 from labelproof.methods import METHODS
@@ -19,8 +19,9 @@ LABELS: dict[Scale, tuple[str, ...]] = {
     "tiny": ("worst",),
 }
 WITH_EDL = {"sop_plus_edl": "sop_plus", "mlnt_edl": "mlnt"}  # table 3 of the appendix
-ALL = (*METHODS, STAR, *WITH_EDL)
-TITLES = {STAR: "dpc*", **{form: f"{method} with L_edl" for form, method in WITH_EDL.items()}}
+ALL = (*METHODS, *STARS, *WITH_EDL)
+TITLES = {form: f"{method}*" for form, method in STARS.items()}
+TITLES |= {form: f"{method} with L_edl" for form, method in WITH_EDL.items()}
 ROWS: dict[Scale, tuple[str, ...]] = {
     "paper": ALL,
     "small": ("ce", "gce", "coteaching", "dividemix", "sop_plus", "dpc"),
