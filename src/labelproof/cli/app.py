@@ -11,6 +11,7 @@ import labelproof
 from labelproof.cli.bench import bench
 from labelproof.cli.corrupt import corrupt
 from labelproof.cli.demo import demo
+from labelproof.cli.embed import embed
 from labelproof.cli.encoders import encoders
 from labelproof.cli.export import export
 from labelproof.cli.fit import fit
@@ -75,6 +76,7 @@ for command in (
     bench,
     plan,
     methods,
+    embed,
     encoders,
     corrupt,
 ):

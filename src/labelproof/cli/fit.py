@@ -30,6 +30,7 @@ def fit(
     label_key: opt.LabelKey = "y",
     truth_key: opt.TruthKey = None,
     label_column: opt.LabelColumn = None,
+    files: opt.Files = None,
     file_column: opt.FileColumn = None,
     text_column: opt.TextColumn = None,
     id_column: opt.IdColumn = None,

@@ -61,6 +61,13 @@ FileColumn = Annotated[
 TextColumn = Annotated[
     str | None, typer.Option(help="Column of a table with texts.", rich_help_panel=READING)
 ]
+Files = Annotated[
+    Path | None,
+    typer.Option(
+        help="CSV with the picture file of each vector of an .npz, for report and review.",
+        rich_help_panel=READING,
+    ),
+]
 IdColumn = Annotated[
     str | None, typer.Option(help="Column of a table that names each row.", rich_help_panel=READING)
 ]

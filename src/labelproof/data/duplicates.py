@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from labelproof.data.encoders.texts import TextEncoder, TransformerEncoder
+from labelproof.data.encoders.texts import AnyTexts
 from labelproof.data.examples import Examples
 from labelproof.data.readers.streamed import CachedImages, StreamedImages
 
@@ -51,7 +51,7 @@ def _keys(examples: Examples) -> list[bytes]:
     """Sixteen bytes per row that are the same for the same input."""
     if isinstance(examples.x, StreamedImages | CachedImages):
         return [row.tobytes() for row in examples.x.hashes]
-    if isinstance(examples.encoder, TextEncoder | TransformerEncoder) and examples.captions:
+    if isinstance(examples.encoder, AnyTexts) and examples.captions:
         return [_hash(text.encode("utf-8", "surrogatepass")) for text in examples.captions]
     keys: list[bytes] = []
     for start in range(0, len(examples), CHUNK):

@@ -58,6 +58,13 @@ class TransformerRecord(Struct, tag="transformer", tag_field="kind"):
     batch: Annotated[int, Meta(ge=1, le=10**6)] = 32
 
 
+class JoinedRecord(Struct, tag="joined", tag_field="kind"):
+    """encoder.json of texts that are encoded twice, side by side."""
+
+    words: TextRecord
+    sentences: TransformerRecord
+
+
 class PicturesRecord(Struct, tag="pictures", tag_field="kind"):
     """encoder.json of pictures."""
 

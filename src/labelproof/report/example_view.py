@@ -131,6 +131,8 @@ def files_of(record: Mapping[str, Any], rows: LabelRows) -> FromFiles | None:
     root, columns = Path(str(data.get("path", ""))), data.get("columns") or {}
     if data.get("source") in ("csv", "parquet") and "file" in columns and "id" not in columns:
         root = root.parent  # a table of picture files, named by them
+    elif data.get("pictures"):
+        root = Path(str(data["pictures"]))  # vectors with a list of their pictures
     elif data.get("source") != "folder":
         return None
     if not data.get("path") or not root.is_dir():

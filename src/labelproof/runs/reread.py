@@ -10,12 +10,15 @@ from typing import Any
 import torch
 
 from labelproof.data.encoders.pictures import standing_for
+from labelproof.data.encoders.saved import load_encoder
+from labelproof.data.encoders.text_choice import texts_standing_for
+from labelproof.data.encoders.texts import TextEncoder
 from labelproof.data.examples import Examples
 from labelproof.data.readers import Progress, load
 from labelproof.data.task import Task
 from labelproof.errors import BadInput
 from labelproof.judging.label_table import LabelRows
-from labelproof.run_files import HELD, RUN
+from labelproof.run_files import ENCODER, HELD, RUN
 from labelproof.runs.seal import WITHHELD
 from labelproof.runs.spec import spec_of
 from labelproof.views import VectorViews
@@ -64,8 +67,10 @@ def read_again(
         raise BadInput("the data of this run came from memory and cannot be read again.")
     examples = load(spec.data, spec.reading, progress=progress)
     encoding = (record.get("data") or {}).get("encoding") or {}
-    if "rule" in encoding:
+    if "rule" in encoding and examples.kind == "images":
         examples = standing_for(examples, encoding)
+    elif isinstance(examples.encoder, TextEncoder) and (folder / ENCODER).is_file():
+        examples = texts_standing_for(examples, load_encoder(folder))
     held = read_held(folder, record)
     if (
         len(examples) != len(rows)

@@ -10,6 +10,8 @@ from labelproof.data.encoders.encode import default_cache
 from labelproof.data.encoders.pictures import encode_pictures
 from labelproof.data.encoders.protocol import Progress
 from labelproof.data.encoders.registry import AUTO, DEFAULT, NONE, picture_encoder
+from labelproof.data.encoders.text_choice import encode_texts
+from labelproof.data.encoders.texts import AnyTexts
 from labelproof.data.examples import Examples
 from labelproof.errors import BadInput
 
@@ -26,7 +28,8 @@ def encoded(
     Args:
         examples: What was read.
         name: An encoder's name, `none`, or `auto`: the default encoder for pictures, unless they
-            are tiny drawings that it does not know; nothing for tables and vectors.
+            are tiny drawings that it does not know; for texts what predicts held-out given labels
+            best; nothing for tables and vectors.
         cache: Folder for vectors; the user's cache folder where None.
         progress: Called with (done, all).
 
@@ -37,6 +40,8 @@ def encoded(
         return examples
     if examples.kind == "images":
         return _pictures(examples, name, cache or default_cache(), progress)
+    if isinstance(examples.encoder, AnyTexts):
+        return encode_texts(examples, name, cache or default_cache(), progress)
     if name != AUTO:
         raise BadInput(
             f"expected pictures or texts for the encoder {name}, but the data are "

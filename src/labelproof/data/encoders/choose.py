@@ -30,7 +30,7 @@ class Decision:
     why: str
 
 
-def worth_encoding(examples: Examples, encoder: PictureEncoder, sample: int = SAMPLE) -> Decision:
+def worth_encoding(examples: Examples, encoder: PictureEncoder, most: int = SAMPLE) -> Decision:
     """Encode photos always, tiny pictures only where that predicts held-out given labels better.
 
     The rival is a support vector machine on the plain pixels, which stands for what a network
@@ -39,7 +39,7 @@ def worth_encoding(examples: Examples, encoder: PictureEncoder, sample: int = SA
     edge = min(examples.x.shape[:2])
     if edge > TINY:
         return Decision(encode=True, why=f"Pictures are encoded with {encoder.name}.")
-    rows, labels = _sample(examples, sample)
+    rows, labels = sample(examples, most)
     if len(np.unique(labels)) < 2:
         return Decision(encode=True, why=f"Pictures are encoded with {encoder.name}.")
     part = Subset(examples.x, torch.from_numpy(rows))
@@ -62,7 +62,7 @@ def agreement(model: Any, x: Matrix, labels: npt.NDArray[np.int64]) -> float:
     return float(cross_val_score(model, x, labels, cv=folds).mean())
 
 
-def _sample(examples: Examples, most: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def sample(examples: Examples, most: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Some rows with their labels; classes too rare to be held out are left out."""
     assert examples.labels is not None
     given = np.asarray(examples.labels)

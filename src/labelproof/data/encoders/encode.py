@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,16 +90,30 @@ def encode(
     Raises:
         BadInput: If the encoder cannot be opened, or gives numbers that are not finite.
     """
-    key = encoding_key(x, encoder.digest, str(encoder.rule))
+    key, work = encoding_key(x, encoder.digest, str(encoder.rule)), _Lazy(encoder)
+
+    def make(rows: range) -> Half:
+        return np.concatenate(list(_encoded(x, rows, work, progress)))
+
+    return Encoded(in_chunks(make, len(x), key, cache, progress), key)
+
+
+def in_chunks(
+    make: Callable[[range], Half],
+    count: int,
+    key: str,
+    cache: Path | None,
+    progress: Progress | None,
+) -> Tensor:
+    """Vectors (N, D) made some rows at a time, or taken from the cache where they are in it."""
     folder = _made(cache / f"vectors-{key[:32]}") if cache is not None else None
     parts: list[Half] = []
-    work = _Lazy(encoder)
-    for start in range(0, len(x), CHUNK):
-        rows = range(start, min(start + CHUNK, len(x)))
-        parts.append(_chunk(x, rows, work, folder, progress))
+    for start in range(0, count, CHUNK):
+        rows = range(start, min(start + CHUNK, count))
+        parts.append(_chunk(make, rows, folder))
         if progress is not None:
-            progress(rows.stop, len(x))
-    return Encoded(torch.from_numpy(np.concatenate(parts)), key)
+            progress(rows.stop, count)
+    return torch.from_numpy(np.concatenate(parts))
 
 
 class _Lazy:
@@ -120,15 +134,13 @@ class _Lazy:
         return np.clip(vectors, -65504, 65504).astype(np.float16)
 
 
-def _chunk(
-    x: Inputs, rows: range, work: _Lazy, folder: Path | None, progress: Progress | None
-) -> Half:
+def _chunk(make: Callable[[range], Half], rows: range, folder: Path | None) -> Half:
     """The vectors of some rows: from their file, or computed and filed."""
     path = folder / f"{rows.start:012d}.npy" if folder is not None else None
     found = _read(path, len(rows)) if path is not None else None
     if found is not None:
         return found
-    vectors = np.concatenate(list(_encoded(x, rows, work, progress)))
+    vectors = make(rows)
     if path is not None:
         _write(path, vectors)
     return vectors

@@ -79,6 +79,23 @@ def hf_pictures(name: str) -> HfEncoder:
     return HfEncoder(name=f"{HF}{name}", digest=state_digest(network), rule=rule)
 
 
+def hf_folder(name: str) -> Path:
+    """The folder of a model: as named, or in the hub's cache.
+
+    Raises:
+        BadInput: If there is none.
+    """
+    if Path(name).is_dir():
+        return Path(name).absolute()
+    try:
+        hub = need("huggingface_hub", "text", "hf:NAME")
+        return Path(hub.snapshot_download(name, local_files_only=True))
+    except Exception as error:  # the hub raises many kinds
+        if isinstance(error, BadInput):
+            raise
+        raise _missing(name, error) from None
+
+
 def _network(name: str) -> Features:
     transformers = need("transformers", "text", "hf:NAME")
     try:

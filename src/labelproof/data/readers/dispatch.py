@@ -13,6 +13,7 @@ from labelproof.data.readers.image_folder import load_folder, load_picture
 from labelproof.data.readers.npz import load_npz
 from labelproof.data.readers.published.named import NAMES, load_named
 from labelproof.data.readers.reading_options import Progress, SourceOptions
+from labelproof.data.readers.shards import is_shards, load_shards
 from labelproof.data.readers.table import load_table
 from labelproof.errors import BadInput
 
@@ -61,6 +62,8 @@ def load(
         return load_npz(path, options, like)
     if path.is_dir() and is_saved_dataset(path):
         return load_saved(path, options, like, progress)
+    if path.is_dir() and like is None and is_shards(path):
+        return load_shards(path)
     if path.is_dir():
         return load_folder(path, options, like, progress)
     if path.suffix.lower() in TABLES:

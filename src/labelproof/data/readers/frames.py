@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from labelproof.data.encoders.columns import TableEncoder, fit_table
-from labelproof.data.encoders.texts import TextEncoder, TransformerEncoder, fit_texts
+from labelproof.data.encoders.texts import AnyTexts, fit_texts
 from labelproof.data.examples import Examples, Resident
 from labelproof.data.labels import encode_labels
 from labelproof.errors import BadInput
@@ -27,7 +27,7 @@ def needs_encoding(x: Any, like: Examples | None = None) -> bool:
 
 def are_texts(x: Any, like: Examples | None = None) -> bool:
     """Whether x is a list, array or column of texts."""
-    if like is not None and isinstance(like.encoder, TextEncoder | TransformerEncoder):
+    if like is not None and isinstance(like.encoder, AnyTexts):
         return True
     if hasattr(x, "columns") or isinstance(x, (str, bytes)):
         return False
@@ -55,7 +55,7 @@ def from_texts(
     """Examples of texts and labels beside them; arguments as in `from_arrays`."""
     texts = ["" if value is None else str(value) for value in x]
     encoder = like.encoder if like is not None else fit_texts(texts, "text", name)
-    if not isinstance(encoder, TextEncoder | TransformerEncoder):
+    if not isinstance(encoder, AnyTexts):
         raise BadInput(
             f"expected data like the training data's, but {name} are texts; give the same kind"
         )

@@ -85,6 +85,8 @@ def labelled_images(
 ) -> Examples:
     """Examples of files with their labels, less the files that cannot be read."""
     known = like.classes if like is not None else None
+    if options.shard is not None:
+        blobs, (given, truth, ids) = _part(blobs, options.shard, (given, truth, ids))
     coded = encode_labels(
         given,
         size=len(blobs),
@@ -117,6 +119,15 @@ def labelled_images(
             ],
         },
     )
+
+
+def _part(blobs: Blobs, shard: tuple[int, int], columns: Any) -> tuple[Blobs, list[Any]]:
+    """Every n-th picture from the i-th on, and the same rows of what belongs to them."""
+    if not isinstance(blobs, FileBlobs):
+        raise BadInput("expected picture files for --shard, but these lie inside a data set")
+    rows = slice(shard[0] - 1, None, shard[1])
+    parts = [column[rows] if column is not None else None for column in columns]
+    return FileBlobs(blobs.root, blobs.files[rows]), parts
 
 
 def _bad_note(pictures: Pictures) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +14,22 @@ import numpy.typing as npt
 from labelproof.data.examples import Examples
 from labelproof.data.plain_files import Refused, read_npz
 from labelproof.data.readers.arrays import from_arrays
+from labelproof.data.readers.delimited import FILE_NAMES, layout, listed, pick, read_columns
+from labelproof.data.readers.image_folder import check_files
 from labelproof.data.readers.reading_options import SourceOptions
 from labelproof.data.readers.vote_table import pick_annotators
 from labelproof.errors import BadInput
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 VOTES, ANNOTATORS = "votes", "annotators"  # keys of several people's labels and of their names
+SHOWN = ("id", "file", "text")  # arrays that say what a person is shown of each vector
 
 
 def load_npz(path: Path, options: SourceOptions, like: Examples | None = None) -> Examples:
     """Examples of an .npz: `x`, `y` or another key, and `x_test`, `y_test`, `classes` if there."""
     wanted = {"x", "x_test", "y_test", "classes", "y", options.label_key, options.truth_key}
     people = _people(path, options, like)
-    arrays, shapes = read_arrays(path, {*wanted, VOTES, ANNOTATORS, *people})
+    arrays, shapes = read_arrays(path, {*wanted, VOTES, ANNOTATORS, *people, *SHOWN})
     if "x" not in arrays:
         raise BadInput(
             f"expected an array 'x' of inputs in {path.name}, but it holds {_keys(shapes)}; "
@@ -35,7 +39,8 @@ def load_npz(path: Path, options: SourceOptions, like: Examples | None = None) -
     classes = _class_names(arrays.get("classes"), path) if like is None else None
     votes = _votes(arrays, people, options.label_key) if like is None else None
     names = arrays.get(ANNOTATORS)
-    return from_arrays(
+    shown = _shown(arrays, options, path) if like is None else Shown()
+    examples = from_arrays(
         arrays["x"],
         _labels(arrays, shapes, options.label_key, path, like) if votes is None else votes,
         annotators=people or (names.tolist() if names is not None else None),
@@ -45,8 +50,59 @@ def load_npz(path: Path, options: SourceOptions, like: Examples | None = None) -
         y_test=arrays["y_test"] if has_test else None,
         like=like,
         name=path.name,
-        about={"source": "npz", "path": str(path), "label_key": options.label_key},
+        ids=shown.ids,
+        about={"source": "npz", "path": str(path), "label_key": options.label_key, **shown.about},
     )
+    return replace(examples, captions=shown.texts) if shown.texts else examples
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """What the report shows of vectors: names, texts, and where their pictures lie."""
+
+    ids: list[str] | None = None
+    texts: list[str] | None = None
+    about: Mapping[str, str] = field(default_factory=dict)
+
+
+def _shown(arrays: Arrays, options: SourceOptions, path: Path) -> Shown:
+    size = len(arrays["x"])
+    columns = {name: _strings(arrays[name], name, size, path) for name in SHOWN if name in arrays}
+    root = path.parent
+    if options.files is not None:
+        columns["file"], root = _listed_files(options, size), options.files.parent
+    texts = columns.get("text")
+    if "file" not in columns:
+        return Shown(ids=columns.get("id"), texts=texts)
+    files = check_files(root, columns["file"], options.files or path)
+    return Shown(ids=files, texts=texts, about={"pictures": str(root)})
+
+
+def _strings(values: npt.NDArray[Any], name: str, size: int, path: Path) -> list[str]:
+    if values.shape != (size,):
+        raise BadInput(
+            f"expected an array {name!r} of shape ({size},) in {path.name}, but it has shape "
+            f"{values.shape}; save one for each row of x"
+        )
+    return [str(value) for value in values]
+
+
+def _listed_files(options: SourceOptions, size: int) -> list[str]:
+    assert options.files is not None
+    found = layout(options.files)
+    column = pick(found.header, options.file_column, FILE_NAMES, options.files, "--file-column")
+    if column is None:
+        raise BadInput(
+            f"expected a column of file names in {options.files.name}, but its columns are "
+            f"{listed(found.header)}; name it with --file-column"
+        )
+    (files,) = read_columns(options.files, found, [column])
+    if len(files) != size:
+        raise BadInput(
+            f"expected a file for each of the {size} vectors in {options.files.name}, but it "
+            f"names {len(files)}; give one row for each, in the same order"
+        )
+    return files
 
 
 def _people(path: Path, options: SourceOptions, like: Examples | None) -> tuple[str, ...]:

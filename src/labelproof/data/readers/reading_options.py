@@ -32,6 +32,8 @@ class SourceOptions:
     cache: Path | None = None  # folder for decoded, resized images
     memory_gb: float = 2.0  # images that fit into this much stay in memory
     merge_labels: bool = False  # labels that differ in capitals or blanks alone are one class
+    files: Path | None = None  # CSV that names the picture of each vector of an .npz
+    shard: tuple[int, int] | None = None  # read the first of two: every n-th picture from the i-th
     text_model: Path | None = None  # folder of a transformer, for embeddings of texts
 
     @property

@@ -19,8 +19,7 @@ from labelproof.data.encoders.columns import (
     unparsed,
 )
 from labelproof.data.encoders.texts import (
-    TextEncoder,
-    TransformerEncoder,
+    AnyTexts,
     fit_texts,
     use_transformer,
 )
@@ -171,7 +170,7 @@ def from_frame(
 @dataclass(frozen=True, kw_only=True)
 class _EncodedRows:
     vectors: Any
-    encoder: TableEncoder | TextEncoder | TransformerEncoder
+    encoder: TableEncoder | AnyTexts
     captions: Sequence[str]
     warnings: tuple[str, ...]
 
@@ -211,7 +210,7 @@ def _encode(
 
 
 def _kind_of_training(encoder: Any) -> str:
-    if isinstance(encoder, TextEncoder | TransformerEncoder):
+    if isinstance(encoder, AnyTexts):
         return f"a column {encoder.column!r} of texts"
     return "arrays or images"
 

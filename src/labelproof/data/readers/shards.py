@@ -1,0 +1,166 @@
+"""Vectors that `labelproof embed` wrote, in one or more shards, read back as one set.
+
+A shard is an .npz of plain arrays: vectors `x` in half precision, given labels `y` by name, `id`,
+the place `row` of each example in the whole set, and `about`, a JSON text that says which encoder
+made the vectors of which data.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from labelproof.data.encoders.pictures import PictureEncoding
+from labelproof.data.examples import Examples, Resident
+from labelproof.data.labels import encode_labels
+from labelproof.data.readers.npz import read_arrays
+from labelproof.errors import BadInput
+from labelproof.files import written_whole
+
+NAME = re.compile(r"shard-(\d{5})-of-(\d{5})\.npz")
+ARRAYS = {"x", "y", "id", "row", "about"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shard:
+    """Which part of a set: number `index` of `count`, from 1."""
+
+    index: int
+    count: int
+
+    @property
+    def file(self) -> str:
+        """The name of its file."""
+        return f"shard-{self.index:05d}-of-{self.count:05d}.npz"
+
+
+def parse_shard(text: str) -> Shard:
+    """`2/8` is the second of eight shards.
+
+    Raises:
+        BadInput: If it is not of that form.
+    """
+    found = re.fullmatch(r"\s*(\d{1,5})\s*/\s*(\d{1,5})\s*", text)
+    index, count = (int(found[1]), int(found[2])) if found else (0, 0)
+    if not 1 <= index <= count:
+        raise BadInput(
+            f"expected a shard such as 1/8 to 8/8 for --shard, but {text!r} came; "
+            "give its number and the number of shards"
+        )
+    return Shard(index=index, count=count)
+
+
+def is_shards(folder: Path) -> bool:
+    """Whether a folder holds shards of vectors."""
+    return any(NAME.fullmatch(path.name) for path in folder.glob("shard-*.npz"))
+
+
+def write_shard(folder: Path, shard: Shard, examples: Examples) -> Path:
+    """Write the vectors of a part, which holds every `count`-th example of the set."""
+    encoding = examples.encoder
+    assert isinstance(encoding, PictureEncoding)
+    assert examples.labels is not None
+    names = np.array(examples.classes or (), dtype=str)
+    about = {
+        "encoding": {**asdict(encoding), "shape": list(encoding.shape)},
+        "source": examples.about.get("source"),
+        "path": str(Path(str(examples.about.get("path", ""))).absolute()),
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    every = torch.arange(len(examples))
+    ids = list(examples.ids or map(str, range(len(examples))))
+    with written_whole(folder / shard.file) as aside, aside.open("wb") as file:
+        np.savez(
+            file,
+            x=examples.x.take(every).half().numpy(),
+            y=names[np.asarray(examples.labels)],
+            id=np.array(ids, dtype=str),
+            row=shard.index - 1 + shard.count * np.arange(len(examples)),
+            about=np.array(json.dumps(about)),
+        )
+    return folder / shard.file
+
+
+def load_shards(folder: Path) -> Examples:
+    """All shards of a folder as one set, in the order of the data they were made of.
+
+    Raises:
+        BadInput: If one is missing, damaged, or of other data or another encoder.
+    """
+    paths = _complete(folder)
+    parts = [read_arrays(path, set(ARRAYS))[0] for path in paths]
+    about = _agreed(paths, parts)
+    order = np.argsort(_joined(parts, "row"), kind="stable")
+    coded = encode_labels(
+        _joined(parts, "y")[order], size=len(order), what=f"the labels of {folder.name}"
+    )
+    encoding = PictureEncoding(**{**about["encoding"], "shape": tuple(about["encoding"]["shape"])})
+    return Examples(
+        x=Resident(torch.from_numpy(_joined(parts, "x")[order])),
+        labels=coded.labels,
+        classes=coded.classes,
+        ids=[str(name) for name in _joined(parts, "id")[order]],
+        encoder=encoding,
+        about={
+            "source": "folder",  # the report shows the pictures themselves
+            "path": about["path"],
+            "shards": str(folder),
+            "encoding": encoding.describe(),
+            "warnings": list(coded.warnings),
+        },
+    )
+
+
+def _complete(folder: Path) -> list[Path]:
+    found = {path.name: path for path in folder.glob("shard-*.npz") if NAME.fullmatch(path.name)}
+    counts = {int(NAME.fullmatch(name)[2]) for name in found}  # type: ignore[index]
+    if len(counts) > 1:
+        raise BadInput(
+            f"expected shards of one set in {folder}, but they are of {sorted(counts)} shards; "
+            "put each set into a folder of its own"
+        )
+    (count,) = counts
+    wanted = [Shard(index=k, count=count).file for k in range(1, count + 1)]
+    missing = [name for name in wanted if name not in found]
+    if missing:
+        raise BadInput(
+            f"expected {count} shards in {folder}, but {len(missing)} are missing "
+            f"({', '.join(missing[:3])}); make them with labelproof embed"
+        )
+    return [found[name] for name in wanted]
+
+
+def _agreed(paths: list[Path], parts: list[Mapping[str, Any]]) -> dict[str, Any]:
+    for path, part in zip(paths, parts, strict=True):
+        lacking = sorted(ARRAYS - set(part))
+        if lacking:
+            raise BadInput(
+                f"expected a shard of labelproof embed, but {path.name} lacks "
+                f"{', '.join(lacking)}; make it again"
+            )
+    try:
+        told = [json.loads(str(part["about"])) for part in parts]
+        first: dict[str, Any] = told[0]
+        other = next((p for p, t in zip(paths, told, strict=True) if t != first), None)
+    except (ValueError, TypeError, KeyError) as error:
+        raise BadInput(
+            f"a shard in {paths[0].parent} is damaged ({error}); make it again"
+        ) from None
+    if other is not None:
+        raise BadInput(
+            f"expected shards of the same data and encoder, but {other.name} is of others than "
+            f"{paths[0].name}; make it again"
+        )
+    return first
+
+
+def _joined(parts: list[Mapping[str, Any]], name: str) -> npt.NDArray[Any]:
+    return np.concatenate([np.asarray(part[name]) for part in parts])
