@@ -13,6 +13,7 @@ ENCODER_ARRAYS = "encoder.safetensors"
 MANIFEST = "files.json"  # a hash of every file of the model
 REPORT = "report.html"
 MEASURED = "report.json"  # what the report needs and only the end of a run knows
+SCORES = "scores.npy"  # what the review needs to judge labels again after decisions
 ANNOTATORS = "annotators.csv"  # how good every annotator is
 VOTES = "votes.csv"  # every single vote, the least likely first
 CROWD = "annotators.json"  # annotators' confusion matrices

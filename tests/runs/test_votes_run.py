@@ -113,3 +113,14 @@ def test_estimator_takes_votes() -> None:
     assert model.predict(x[:3]).tolist() == truth[:3].tolist()
     codes = np.select([votes == name for name in CLASSES], [0, 1, 2], -1)
     assert NoisyLabelClassifier("ce", epochs=1).fit(x, codes).classes_.tolist() == [0, 1, 2]
+
+
+def test_next_labels_and_whom_to_ask(run: Path) -> None:
+    told = CliRunner().invoke(app, ["review", str(run), "--next", "--count", "200"])
+    assert told.exit_code == 0, told.output
+    header, *lines = told.stdout.splitlines()
+    assert header.split("\t") == ["index", "id", "given", "suggested", "gain", "ask"]
+    gains = [float(line.split("\t")[4]) for line in lines]
+    assert gains[0] == max(gains)
+    asked = {line.split("\t")[5] for line in lines}
+    assert asked <= {"", "rater_bob"}  # the other two have labelled everything

@@ -15,6 +15,7 @@ from labelproof.errors import BadInput
 from labelproof.report.example_view import FromExamples, Nothing, Shown, files_of
 from labelproof.review.corrected import export as write_export
 from labelproof.review.corrected import in_words
+from labelproof.runs.next_checks import next_checks
 from labelproof.runs.reviewed import Reviewed, open_review
 
 
@@ -27,6 +28,15 @@ def review(
     no_browser: Annotated[
         bool, typer.Option("--no-browser", help="Only print the address of the page.")
     ] = False,
+    next_: Annotated[
+        bool,
+        typer.Option(
+            "--next",
+            help="List the labels whose check is expected to gain most, and end; decisions so far "
+            "are taken into account.",
+        ),
+    ] = False,
+    count: Annotated[int, typer.Option(help="How many labels --next lists.", min=1)] = 20,
     export: Annotated[
         Path | None,
         typer.Option(
@@ -44,13 +54,30 @@ def review(
     Example: labelproof review runs/digits-dpc
     """
     console = Console(soft_wrap=True, highlight=False)
-    opened = open_review(run, write=export is None, data=data)
+    opened = open_review(run, write=export is None and not next_, data=data)
+    if next_:
+        typer.echo(_next_lines(opened, count))  # tabs stay tabs
+        return
     if export is not None:
         wanted = export.suffix.lower() == ".json"
         write_export(opened, export, _shown(opened)[0] if wanted else None)
         console.print(f"{export}: {in_words(opened)}.")
         return
     _serve(opened, port, no_browser, console)
+
+
+def _next_lines(opened: Reviewed, count: int) -> str:
+    """The labels to check next, one line each, ready for a spreadsheet."""
+    found = next_checks(opened, count)
+    if not found:
+        return "Every label has been decided."
+    asking = any(one.ask for one in found)
+    header = ["index", "id", "given", "suggested", "gain", *(["ask"] if asking else [])]
+    lines = ["\t".join(header)]
+    for one in found:
+        cells = [str(one.index), one.id, one.given, one.suggested, f"{one.gain:.3f}"]
+        lines.append("\t".join([*cells, *([one.ask or ""] if asking else [])]))
+    return "\n".join(lines)
 
 
 def _serve(opened: Reviewed, port: int | None, no_browser: bool, console: Console) -> None:

@@ -49,6 +49,7 @@ class Calibration:
     transition: Tensor  # (C, C) probability of a given label (column) for each true one (row)
     noise_rate: float  # estimated share of wrong labels
     seconds: float = 0.0  # what it took
+    scores: Tensor | None = None  # (N, C) of the training set, by networks that did not see labels
     crowd: Crowd | None = None  # what several annotators and the model say together
 
     def describe(self) -> dict[str, Any]:
@@ -106,6 +107,7 @@ def calibrate(
         clean=clean.float(),
         transition=transition_matrix(posterior, task.y),
         noise_rate=1 - right.mean().item(),
+        scores=unseen.float(),
         crowd=crowd,
         seconds=time.monotonic() - started,
     )

@@ -81,7 +81,7 @@ class NoiseModel:
 
 def fit_noise_model(scores: Tensor, given: Tensor, fixed: Tensor | None = None) -> NoiseModel:
     """The likeliest noise model of scores (N, C) in double precision and given labels (N,)."""
-    model = _start(scores, given)
+    model = start_model(scores, given)
     main = [model.log_scale, model.rates, model.slope, model.confusion]
 
     def loss() -> Tensor:
@@ -118,7 +118,7 @@ def entropy(scores: Tensor) -> Tensor:
     return -(log_probs.exp() * log_probs).sum(1)
 
 
-def _start(scores: Tensor, given: Tensor) -> NoiseModel:
+def start_model(scores: Tensor, given: Tensor) -> NoiseModel:
     """Where the search begins; it would not find its way from few wrong labels to very many."""
     classes, unsure = scores.shape[1], entropy(scores)
     differ = (scores.argmax(1) != given).double().mean().clamp(max=0.95)

@@ -25,7 +25,9 @@ from labelproof.review.corrected import export, in_words, usual_suffix
 from labelproof.review.guard import Guard
 from labelproof.review.queue import Queue, parse_query
 from labelproof.review.refit_job import Again
+from labelproof.runs.next_checks import gain_order, judged_again
 from labelproof.runs.reviewed import Reviewed
+from labelproof.runs.votes_file import read_votes
 
 EDGES = (160, 480)  # of pictures: in the grid, and alone
 KEPT_PICTURES = 2000
@@ -51,19 +53,23 @@ class Desk:
 
     def __init__(self, review: Reviewed, shown: Shown, note: str | None, again: Again) -> None:
         self.review = review
-        self.queue = Queue(review.rows, review.decisions.latest)
+        self.rows = review.rows
+        self.queue = self._queue()
         self.shown = shown
         self.note = note
+        self.votes = read_votes(review.folder)
         self.again = again
         self.picture = functools.lru_cache(KEPT_PICTURES)(self._picture)
 
     def row(self, place: int) -> dict[str, Any]:
         """One label as the page needs it."""
-        rows, classes = self.review.rows, self.review.classes
+        rows, classes = self.rows, self.review.classes
         index = int(rows.index[place])
         decision = self.review.decisions.latest.get(index)
         return {
             "place": place,
+            "at": self.queue.at(place),
+            "votes": self.votes.get(index),
             "index": index,
             "id": rows.ids[place],
             "given": classes[rows.given[place]],
@@ -74,6 +80,15 @@ class Desk:
             "text": self.shown.text(index),
             "decision": decision and {"kind": decision.decision, "label": decision.label},
         }
+
+    def judge_again(self) -> None:
+        """Fit the noise model to the decisions and put the list in a new order."""
+        self.rows = judged_again(self.review)
+        self.queue = self._queue()
+
+    def _queue(self) -> Queue:
+        order = gain_order(self.review, self.rows)
+        return Queue(self.rows, self.review.decisions.latest, order)
 
     def touched(self, indices: list[int]) -> dict[str, Any]:
         """What changed by a decision: rows and progress."""
@@ -107,6 +122,7 @@ def make_app(desk: Desk, *, token: str, port: int) -> Starlette:
             route("/picture/{index:int}/{edge:int}", functools.partial(_picture, desk)),
             route("/export/{suffix}", functools.partial(_download, desk)),
             route("/api/decide", functools.partial(_decide, desk), "POST"),
+            route("/api/judge", functools.partial(_judge, desk), "POST"),
             route("/api/undo", functools.partial(_undo, desk), "POST"),
             route("/api/again", functools.partial(_start, desk), "POST"),
         ],
@@ -180,6 +196,12 @@ async def _decide(desk: Desk, request: Request) -> Response:
         raise BadInput("expected a list of decisions.")
     indices = await run_in_threadpool(desk.review.decisions.decide, wishes)
     return JSONResponse(desk.touched(indices))
+
+
+async def _judge(desk: Desk, request: Request) -> Response:
+    await _body(request)
+    await run_in_threadpool(desk.judge_again)
+    return JSONResponse({"progress": desk.queue.progress()})
 
 
 async def _undo(desk: Desk, request: Request) -> Response:

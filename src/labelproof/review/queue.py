@@ -18,6 +18,7 @@ from labelproof.judging.label_table import Codes, LabelRows
 from labelproof.runs.decision_lines import Decision
 
 Scope = Literal["suspects", "all"]
+Order = Literal["suspicion", "gain"]
 Status = Literal["open", "decided", "skipped", "any"]
 OPEN, DECIDED, SKIPPED = 0, 1, 2
 CODES = {"open": OPEN, "decided": DECIDED, "skipped": SKIPPED}
@@ -37,11 +38,15 @@ class Query:
     start: int = 0  # the first place that may be shown
     before: int | None = None  # with this, the last page before a place
     limit: int = 50
+    order: Order = "suspicion"
 
 
 def parse_query(values: Mapping[str, str], classes: Mapping[str, int]) -> Query:
     """A query from the address of a request; unknown words are refused."""
     scope, status = values.get("scope", "suspects"), values.get("status", "any")
+    order = values.get("order", "suspicion")
+    if order not in get_args(Order):
+        raise BadInput(f"there is no order {order!r}; use suspicion or gain.")
     if scope not in get_args(Scope) or status not in get_args(Status):
         raise BadInput(f"there is no filter {scope!r} or {status!r}.")
     try:
@@ -55,6 +60,7 @@ def parse_query(values: Mapping[str, str], classes: Mapping[str, int]) -> Query:
             start=_place(values.get("start")) or 0,
             before=_place(values.get("before")),
             limit=min(max(int(values.get("limit") or 50), 1), LARGEST_PAGE),
+            order=cast(Order, order),
         )
     except ValueError as error:
         raise BadInput(f"the filter cannot be read ({error}).") from None
@@ -85,8 +91,13 @@ def _class(name: str | None, classes: Mapping[str, int]) -> int | None:
 class Queue:
     """The labels of a run with the state of their review."""
 
-    def __init__(self, rows: LabelRows, latest: Mapping[int, Decision]) -> None:
+    def __init__(
+        self, rows: LabelRows, latest: Mapping[int, Decision], by_gain: Codes | None = None
+    ) -> None:
         self.rows = rows
+        whole = np.arange(len(rows))
+        self._orders = {"suspicion": whole, "gain": whole if by_gain is None else by_gain}
+        self._at = {name: np.argsort(order) for name, order in self._orders.items()}
         self._place = np.empty(len(rows), dtype=np.int64)
         self._place[rows.index] = np.arange(len(rows))
         self._status = np.zeros(len(rows), dtype=np.int8)
@@ -102,14 +113,19 @@ class Queue:
         """Where an example stands in labels.csv."""
         return int(self._place[index])
 
+    def at(self, place: int) -> dict[str, int]:
+        """Where a row of labels.csv stands in each order; pages start and end there."""
+        return {name: int(at[place]) for name, at in self._at.items()}
+
     def page(self, query: Query) -> tuple[list[int], int]:
         """Places of one page, and how many labels the filter lets through in all."""
-        found = np.flatnonzero(self._mask(query))
+        order = self._orders[query.order]
+        found = np.flatnonzero(self._mask(query)[order])
         if query.before is not None:
             end = int(np.searchsorted(found, query.before))
-            return found[max(0, end - query.limit) : end].tolist(), len(found)
+            return order[found[max(0, end - query.limit) : end]].tolist(), len(found)
         first = int(np.searchsorted(found, query.start))
-        return found[first : first + query.limit].tolist(), len(found)
+        return order[found[first : first + query.limit]].tolist(), len(found)
 
     def progress(self) -> dict[str, int]:
         """Suspects in all, decided and skipped ones, and all decisions."""

@@ -18,6 +18,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors.torch import save_file
 
@@ -38,6 +39,7 @@ from labelproof.run_files import (
     MODEL,
     REPORT,
     RUN,
+    SCORES,
     SUMMARY,
     TRIALS,
     UNREADABLE,
@@ -227,6 +229,7 @@ def finish(folder: Path, ended: Judged, train: Examples, rows: LabelRows) -> Non
     """Write what a finished run gives, all but the report."""
     write_rows(folder, rows, ended.result.task.classes)
     write_votes(folder, ended, train.ids)
+    write_scores(folder, ended)
     save_like(train, folder)
     save_model(folder, ended.result)
     write_json(folder / CALIBRATION, ended.calibration.describe())
@@ -253,6 +256,16 @@ def tidy(folder: Path) -> None:
     """Remove what a run needs only while it goes on; a kill may have left it."""
     for name in (FOLDS, TRIALS):
         shutil.rmtree(folder / name, ignore_errors=True)
+
+
+def write_scores(folder: Path, ended: Judged) -> None:
+    """Scores of the training set, for a review that judges labels again after decisions."""
+    scores = ended.calibration.scores
+    if scores is None:
+        (folder / SCORES).unlink(missing_ok=True)
+        return
+    with written_whole(folder / SCORES) as aside, aside.open("wb") as file:
+        np.save(file, scores.numpy().astype(np.float32), allow_pickle=False)
 
 
 def save_model(folder: Path, result: Result) -> None:

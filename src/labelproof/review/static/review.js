@@ -26,6 +26,10 @@ async function ask(path, body) {
   return content;
 }
 
+// rows stand in one of two orders: by suspicion, or by what a check is expected to gain
+const order = () => $("filter").elements.order.value;
+const at = (row) => row.at[order()];
+
 function rowsAddress(more) {
   const values = new URLSearchParams();
   for (const [name, value] of new FormData($("filter"))) {
@@ -62,7 +66,7 @@ function showOne() {
   $("accept-name").textContent = row.suggested;
   document.querySelector('#actions [data-act="accept"]').disabled = row.suggested === row.given;
   $("back").disabled = state.at === 0;
-  $("where").textContent = `no. ${row.place + 1} of ${state.run.size.toLocaleString("en")} by suspicion`;
+  $("where").textContent = `no. ${at(row) + 1} of ${state.run.size.toLocaleString("en")} ${order() === "gain" ? "by expected gain" : "by suspicion"}`;
   for (const next of state.queue.slice(state.at + 1, state.at + 4)) {
     if (state.run.kind === "images" && !state.run.note) new Image().src = `picture/${next.index}/480`;
   }
@@ -78,7 +82,7 @@ async function fetchQueue(start) {
 async function move(by) {
   const to = Math.max(0, state.at + by);
   if (to >= state.queue.length && !state.ended && state.queue.length) {
-    await fetchQueue(Math.max(...state.queue.map((row) => row.place)) + 1);
+    await fetchQueue(Math.max(...state.queue.map(at)) + 1);
   }
   state.at = Math.min(to, state.queue.length);
   showOne();
@@ -292,7 +296,7 @@ function setView(view) {
   showOne();
   if (view === "grid") {
     const row = state.queue[state.at];
-    doing(() => showPage({ start: row ? row.place : 0 })).then(() => focusCard($("cards").firstElementChild));
+    doing(() => showPage({ start: row ? at(row) : 0 })).then(() => focusCard($("cards").firstElementChild));
   }
 }
 
@@ -313,11 +317,12 @@ function connect() {
   $("undo").addEventListener("click", undo);
   $("back").addEventListener("click", () => doing(() => move(-1)));
   $("forth").addEventListener("click", () => doing(() => move(1)));
-  $("page-back").addEventListener("click", () => doing(() => showPage({ before: state.page.length ? state.page[0].place : 0 })));
-  $("page-forth").addEventListener("click", () => doing(() => showPage({ start: state.page.length ? state.page.at(-1).place + 1 : 0 })));
+  $("page-back").addEventListener("click", () => doing(() => showPage({ before: state.page.length ? at(state.page[0]) : 0 })));
+  $("page-forth").addEventListener("click", () => doing(() => showPage({ start: state.page.length ? at(state.page.at(-1)) + 1 : 0 })));
   $("all-accept").addEventListener("click", () => decideAll("accept"));
   $("all-keep").addEventListener("click", () => decideAll("keep"));
   $("filter").addEventListener("change", () => doing(restart));
+  $("judge").addEventListener("click", () => doing(async () => { await ask("api/judge", {}); await restart(); }));
   $("filter").addEventListener("submit", (event) => event.preventDefault());
   $("find").addEventListener("input", () => listClasses($("find").value));
   $("find").addEventListener("keydown", (event) => {

@@ -28,6 +28,7 @@ function content(run, row, edge) {
   const parts = [];
   if (run.kind === "images" && !run.note) parts.push(picture(row, edge));
   if (row.text) parts.push(element("p", "words", row.text));
+  if (row.votes) parts.push(element("p", "votes", row.votes.map(([who, label, right]) => `${who}: ${label} (${percent(right)})`).join(", ")));
   return parts;
 }
 

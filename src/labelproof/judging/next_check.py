@@ -1,0 +1,107 @@
+"""Which label to check next: the one whose check is expected to correct the most.
+
+Without a check, the best guess at an example's class stands: the likeliest one. It is wrong with
+probability 1 - max_t q(t), and a check makes it right, so that is the expected gain. A label that
+is surely wrong with a sure suggestion gains little: accepting the suggestion does as much.
+
+Copies of one input and long runs of the same confusion are put off, since one answer tells much of
+the others. After some decisions the noise model is fitted again, to the same scores: no training.
+
+Shapes: C classes, K decisions, N examples.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from labelproof.judging.label_table import Codes, Numbers
+from labelproof.judging.noise_model import NoiseModel, minimise, start_model
+
+COPY = 0.1  # what is left of the gain of a copy
+FADE = 500  # checks of one confusion after which a further one counts half
+MOST = 8000  # examples that the noise model is fitted to again, besides the decided ones
+STEPS = 40
+
+
+def expected_gain(p_clean: Numbers, p_suggested: Numbers) -> Numbers:
+    """Probability that the best guess at each label is wrong, (N,)."""
+    gain: Numbers = 1 - np.maximum(p_clean, p_suggested)
+    return gain
+
+
+def check_order(
+    gain: Numbers,
+    pairs: Codes,
+    copies: Codes | None = None,
+    open_: npt.NDArray[np.bool_] | None = None,
+) -> Codes:
+    """Examples in the order to check them, the decided ones last.
+
+    Args:
+        gain: (N,) expected gain.
+        pairs: (N,) number of the confusion, the same for equal given and suggested classes.
+        copies: (N,) number of the input, the same for copies; None where all differ.
+        open_: (N,) which labels are not decided; None for all.
+    """
+    worth = gain * 1 / (1 + _rank_within(pairs, gain) / FADE)
+    if copies is not None:
+        worth = np.where(_rank_within(copies, gain) > 0, COPY * worth, worth)
+    if open_ is not None:
+        worth = np.where(open_, worth, -1.0)
+    return np.argsort(-worth, kind="stable")
+
+
+def _rank_within(groups: Codes, gain: Numbers) -> Codes:
+    """How many of the same group have a larger gain, (N,)."""
+    order = np.lexsort((-gain, groups))
+    ordered = groups[order]
+    first = np.r_[True, ordered[1:] != ordered[:-1]]
+    starts = np.maximum.accumulate(np.where(first, np.arange(len(order)), 0))
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order)) - starts
+    return rank
+
+
+def copies_of(scores: npt.NDArray[np.float32], given: Codes) -> Codes:
+    """Numbers that are the same for examples with the same scores and label: copies, (N,)."""
+    rows = np.column_stack([np.round(scores.astype(np.float64), 5), given])
+    _, number = np.unique(rows, axis=0, return_inverse=True)
+    return number.reshape(-1).astype(np.int64)
+
+
+def posterior_after(scores: Tensor, given: Tensor, index: Tensor, decided: Tensor) -> Tensor:
+    """Probability of every true class, (N, C), after K decisions, by a noise model fitted again.
+
+    A decision tells the true class of an example beside its given label, so it says how labels go
+    wrong; decided examples are sure.
+
+    Args:
+        scores: (N, C) of networks that have not seen the labels.
+        given: (N,) labels.
+        index: (K,) examples that a person decided.
+        decided: (K,) their classes.
+    """
+    scores = scores.double()
+    model = _fit(scores, given, index, decided)
+    posterior = model.posterior(scores, given)
+    posterior[index] = torch.nn.functional.one_hot(decided, scores.shape[1]).double()
+    return posterior
+
+
+def _fit(scores: Tensor, given: Tensor, index: Tensor, decided: Tensor) -> NoiseModel:
+    rows = torch.randperm(len(scores), generator=torch.Generator().manual_seed(0))[:MOST]
+    model = start_model(scores[rows], given[rows])
+    main = [model.log_scale, model.rates, model.slope, model.confusion]
+
+    def loss() -> Tensor:
+        joint = model.joint(scores[rows], given[rows]).sum(1)
+        known = model.joint(scores[index], given[index]).gather(1, decided[:, None])
+        told = joint.clamp_min(1e-300).log().sum() + known.clamp_min(1e-300).log().sum()
+        return model.penalty(len(rows)) - told / len(rows)
+
+    minimise(loss, [*main, model.copied], STEPS)
+    minimise(loss, [*main, model.twist, model.shift], STEPS)
+    return model

@@ -1,0 +1,150 @@
+"""The labels of a run in the order in which checking them pays, given what was decided so far."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from labelproof.data.votes import BLANK, Votes
+from labelproof.errors import BadInput
+from labelproof.judging.annotators import fit_crowd
+from labelproof.judging.label_table import Codes, LabelRows, Numbers
+from labelproof.judging.next_check import (
+    check_order,
+    copies_of,
+    expected_gain,
+    posterior_after,
+)
+from labelproof.run_files import SCORES
+from labelproof.runs.reviewed import Reviewed
+from labelproof.runs.votes_file import read_crowd, read_votes
+
+REVIEWER = "the reviewer"
+
+
+@dataclass(frozen=True, kw_only=True)
+class NextCheck:
+    """One label to check."""
+
+    index: int
+    id: str
+    given: str
+    suggested: str
+    gain: float
+    ask: str | None  # whom to ask, where several annotators labelled
+
+
+def next_checks(review: Reviewed, most: int, *, refit: bool = True) -> list[NextCheck]:
+    """The open labels whose check gains most, after fitting the noise model to the decisions."""
+    rows = judged_again(review) if refit else review.rows
+    order = gain_order(review, rows)
+    crowd, said = read_crowd(review.folder), read_votes(review.folder)
+    gain, classes = expected_gain(rows.p_clean, rows.p_suggested), review.classes
+    decided = review.decided()
+    chosen = [place for place in order.tolist() if int(rows.index[place]) not in decided][:most]
+    return [
+        NextCheck(
+            index=int(rows.index[place]),
+            id=rows.ids[place],
+            given=classes[rows.given[place]],
+            suggested=classes[rows.suggested[place]],
+            gain=float(gain[place]),
+            ask=whom_to_ask(crowd, said.get(int(rows.index[place]), ()), rows.suggested[place]),
+        )
+        for place in chosen
+    ]
+
+
+def gain_order(review: Reviewed, rows: LabelRows) -> Codes:
+    """Rows in the order to check them, the decided ones last."""
+    number = len(review.classes)
+    decided = np.isin(rows.index, np.array(list(review.decided()), dtype=np.int64))
+    scores = read_scores(review.folder, len(rows), number)
+    copies = None if scores is None else copies_of(scores[rows.index], rows.given)
+    gain = expected_gain(rows.p_clean, rows.p_suggested)
+    return check_order(gain, rows.given * number + rows.suggested, copies, ~decided)
+
+
+def judged_again(review: Reviewed) -> LabelRows:
+    """The rows of labels.csv, in their order, judged anew where decisions say more."""
+    rows, decided = review.rows, review.decided()
+    scores = read_scores(review.folder, len(rows), len(review.classes))
+    if scores is None or not decided:
+        return rows
+    posterior = _posterior(review, torch.from_numpy(scores), decided).numpy()[rows.index]
+    place = np.arange(len(rows))
+    clean: Numbers = posterior[place, rows.given]
+    others = posterior.copy()
+    others[place, rows.given] = -1
+    doubted = clean < 0.5
+    suggested = np.where(doubted, others.argmax(1), rows.given)
+    threshold = rows.p_clean[rows.suspect].max() if rows.suspect.any() else 0.0
+    return replace(
+        rows,
+        p_clean=clean,
+        suggested=suggested,
+        p_suggested=posterior[place, suggested],
+        suspect=doubted & (clean <= threshold),
+    )
+
+
+def _posterior(review: Reviewed, scores: torch.Tensor, decided: Mapping[int, int]) -> torch.Tensor:
+    index = torch.tensor(list(decided), dtype=torch.long)
+    codes = torch.tensor(list(decided.values()), dtype=torch.long)
+    votes = _votes(review, decided)
+    if votes is None:
+        given = torch.from_numpy(review.rows.labels())
+        return posterior_after(scores, given, index, codes)
+    posterior = fit_crowd(votes, len(review.classes), scores).posterior.clone()
+    posterior[index] = torch.nn.functional.one_hot(codes, len(review.classes)).double()
+    return posterior
+
+
+def _votes(review: Reviewed, decided: Mapping[int, int]) -> Votes | None:
+    """The votes of a run with the reviewer as one more annotator."""
+    said = read_votes(review.folder)
+    if not said:
+        return None
+    names = tuple(sorted({name for votes in said.values() for name, _, _ in votes}))
+    place, codes = {name: number for number, name in enumerate(names)}, review.codes()
+    table = torch.full((len(review.rows), len(names) + 1), BLANK, dtype=torch.long)
+    for row, votes in said.items():
+        for name, label, _ in votes:
+            table[row, place[name]] = codes[label]
+    for row, code in decided.items():
+        table[row, -1] = code
+    return Votes(table=table, annotators=(*names, REVIEWER))
+
+
+def whom_to_ask(
+    crowd: Mapping[str, Any] | None, said: Sequence[tuple[str, str, float]], likely: int | np.int64
+) -> str | None:
+    """The annotator who knows the likely class best and has not labelled the example yet."""
+    if crowd is None:
+        return None
+    done = {name for name, _, _ in said}
+    free = [place for place, name in enumerate(crowd["annotators"]) if name not in done]
+    if not free:
+        return None
+    best = max(free, key=lambda place: crowd["confusion"][place][int(likely)][int(likely)])
+    return str(crowd["annotators"][best])
+
+
+def read_scores(folder: Path, size: int, classes: int) -> npt.NDArray[np.float32] | None:
+    """scores.npy of a run; None where the run has none, as runs of older versions."""
+    path = folder / SCORES
+    if not path.is_file():
+        return None
+    try:
+        scores: npt.NDArray[np.float32] = np.load(path, allow_pickle=False)
+        if scores.shape != (size, classes) or not np.isfinite(scores).all():
+            raise ValueError(f"its shape is {scores.shape}")
+    except (OSError, ValueError, EOFError) as error:
+        raise BadInput(f"{path} is damaged ({error}); restore the run folder.") from None
+    return scores.astype(np.float32)
