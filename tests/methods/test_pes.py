@@ -18,9 +18,10 @@ from labelproof.methods.pes import (
     agreement,
     batch_split,
     class_weights,
+    last_block,
 )
 from labelproof.training.batches import Batch
-from tiny import blobs, patterns
+from tiny import Interrupting, blobs, interrupted, patterns, same_bits
 
 TINY = PES(epochs=8, early=2, renew=1, renew_lr=0.01, batch=32, lr=0.1, lambda_u=5.0, ramp=2.0)
 
@@ -158,7 +159,7 @@ def test_confident_is_where_prediction_and_label_agree(monkeypatch):
     given = []
     monkeypatch.setattr(PES, "two_view_probability", lambda *_: probs)
     monkeypatch.setattr(PES, "mixmatch", lambda self, learner, kept, run: given.append(kept))
-    logs = TINY.semi(state, run)
+    logs = TINY.split_and_fit(state, run)
     agree = torch.tensor([int(p.argmax()) == int(y) for p, y in zip(probs, run.y, strict=True)])
     assert torch.equal(given[0], agree)
     assert logs["selected"] == pytest.approx(agree.float().mean().item())
@@ -172,7 +173,7 @@ def test_confirmed_labels_are_confident(monkeypatch):
     monkeypatch.setattr(PES, "two_view_probability", lambda *_: wrong)
     monkeypatch.setattr(PES, "mixmatch", lambda self, learner, kept, run: given.append(kept))
     state = TINY.setup(run)
-    TINY.semi(state, run)
+    TINY.split_and_fit(state, run)
     assert torch.equal(given[0], fixed)
     assert torch.equal(state.clean, fixed.float())
 
@@ -240,7 +241,7 @@ def test_no_label_to_trust_is_an_epoch_on_all(monkeypatch):
     wrong = F.one_hot((run.y + 1) % 3, 3).float()
     monkeypatch.setattr(PES, "two_view_probability", lambda *_: wrong)
     before = copies(state.learner.net)
-    assert TINY.semi(state, run)["selected"] == 0
+    assert TINY.split_and_fit(state, run)["selected"] == 0
     assert changed(before, state.learner.net)
 
 
@@ -259,4 +260,51 @@ def test_it_learns_and_finds_the_wrong_labels():
 def test_epochs_must_be_enough_for_the_phases():
     with pytest.raises(BadInput, match="early \\+ renew"):
         PES(epochs=25)
-    assert PES().plan()[2].epochs == 280
+    assert PES().plan()[3].epochs == 280
+
+
+SUPERVISED = replace(TINY, form="supervised", schedule="steps", renew_block=1, max_weight=1e6)
+
+
+def test_the_supervised_form_learns_from_confident_labels_and_resumes(tmp_path):
+    problem = blobs()
+    whole = problem.train(SUPERVISED)
+    assert whole.history[-1]["test_accuracy"] > 0.9
+    assert whole.history[-1]["error_auroc"] > 0.85
+    assert interrupted(problem, SUPERVISED, tmp_path, Interrupting(after_epochs=3, after_steps=1))
+    assert same_bits(whole, problem.train(SUPERVISED, folder=tmp_path, resume=True))
+
+
+def test_the_supervised_loss_is_weighted_cross_entropy(monkeypatch):
+    problem = blobs(size=24)
+    run, method = problem.run(), replace(SUPERVISED, batch=24)
+    state, seen = method.setup(run), []
+    monkeypatch.setattr(run, "step", lambda learner, loss: seen.append(loss.detach()))
+    monkeypatch.setattr(run, "batches", lambda size, rows: [batch_of(problem, rows)])
+    confident = torch.arange(24) % 4 != 0
+    method.fit_confident(state.learner, confident, run)
+    y = problem.task.y[confident]
+    counts = torch.bincount(y, minlength=3).float()
+    logits = state.learner.net(problem.task.x.take(confident.nonzero().squeeze(1)))
+    expected = F.cross_entropy(logits, y, weight=counts.mean() / counts)
+    torch.testing.assert_close(seen[0], expected.detach())
+
+
+def batch_of(problem, rows):
+    return Batch(rows, problem.task.y[rows], (problem.task.x.take(rows),))
+
+
+def test_a_new_block_is_the_last_one_and_is_trained_with_the_head_alone():
+    run = patterns(size=32).run()
+    state = SUPERVISED.setup(run)
+    net = state.learner.net
+    assert last_block(net) is net.trunk.layers[4]  # the second batch normalisation
+    with torch.no_grad():
+        last_block(net).weight.fill_(7.0)
+    SUPERVISED.renew_last_block(state, run)
+    assert (last_block(net).weight == 1).all()
+    before = {name: value.clone() for name, value in net.named_parameters()}
+    run.begin(2)
+    SUPERVISED.fit_block(state, run)
+    moved = {name for name, value in net.named_parameters() if (value != before[name]).any()}
+    assert moved == {name for name in before if ".layers.4." in name or name.startswith("heads")}

@@ -87,6 +87,8 @@ def pes() -> dict[str, dict[str, Any]]:
     common |= {"renew_lr": 1e-4, "temperature": 0.5, "alpha": 4, "late_alpha": 0.75, "ramp": 16}
     common |= {"max_weight": 3, "rebuild_optimiser": False}
     ten, hundred = {**common, "early": 20}, {**common, "early": 35}
+    supervised = {"form": "supervised", "lr": 0.1, "weight_decay": 1e-4, "batch": 128, **AUTO}
+    supervised |= {"early": 25, "renew_block": 7, "renew": 7, "epochs": 25 + 7 + 7 + 174}
     return {
         "cifar10-default": {**ten, "lambda_u": 15},
         "cifar100-default": {**hundred, "lambda_u": 150},
@@ -94,6 +96,8 @@ def pes() -> dict[str, dict[str, Any]]:
         "cifar100-pair-0.45": {**hundred, "lambda_u": 50},
         **{f"cifar10n-{labels}": {**ten, "lambda_u": 5, **RES_34} for labels in HUMANS},
         "cifar100n": {**hundred, "lambda_u": 75, **RES_34},
+        "cifar10-supervised": supervised,
+        "cifar100-supervised": {**supervised, "early": 30, **RES_34},
     }
 
 

@@ -71,6 +71,12 @@ def confident(log_probs: Tensor, labels: Tensor, fewest: int = 4) -> Tensor:
     return ((margin.sigmoid() + kept) / 2).float()
 
 
+def label_shares(labels: Tensor, classes: int) -> Tensor:
+    """Share of each class in the labels, (C,), with half a label more of each: none is 0."""
+    counts = torch.bincount(labels, minlength=classes) + 0.5
+    return counts / counts.sum()
+
+
 @dataclass(frozen=True, kw_only=True)
 class TwoGaussians:
     """A mixture of two Gaussians, in the units of the values; the second has the larger mean."""

@@ -132,13 +132,9 @@ class DPC:
         if self.rows == "labelled" and self.lambda_u not in (0, "auto"):
             raise BadInput("DPC: rows='labelled' leaves no rows for L_uns; set lambda_u=0 with it.")
         if self.selector == "mirror" and self.criterion == "loss":
-            raise BadInput(
-                "DPC: selector='mirror' needs margins; set selector='gmm' with criterion='loss'."
-            )
+            raise BadInput("DPC: criterion='loss' has no margins to mirror; set selector='gmm'.")
         if (self.start == "crossfit") != (self.selector == "confident"):
-            raise BadInput(
-                "DPC: start='crossfit' and selector='confident' go together; set both or neither."
-            )
+            raise BadInput("DPC: start='crossfit' and selector='confident' go together; set both.")
 
     # ---- Dirichlet-based prediction calibration ----
 
@@ -260,11 +256,10 @@ class DPC:
 
     def plan(self) -> tuple[Phase, ...]:
         """Warm-up, or linear models across folds in its place; then co-divide."""
-        start = Phase("warm-up", self.before, self.warm_up)
-        if self.start == "crossfit":
-            start = Phase("cross-fit", self.before, self.cross_fit)
-        rest = self.epochs - self.before
-        return (start, Phase("co-divide", rest, self.co_divide, leave=self.score))
+        folds = self.start == "crossfit"
+        first = ("cross-fit", self.cross_fit) if folds else ("warm-up", self.warm_up)
+        rest = Phase("co-divide", self.epochs - self.before, self.co_divide, leave=self.score)
+        return (Phase(first[0], self.before, first[1]), rest)
 
     @property
     def before(self) -> int:
@@ -374,7 +369,8 @@ class DPC:
         batches = run.batches(self.batch, labelled, views, forever=steps > 0)
         others = run.batches(self.batch, unlabelled, views, forever=True)
         pairs = zip(batches, others if len(unlabelled) else repeat(None), strict=False)
-        length, prior = steps or len(batches), self.class_shares(run)
+        length, classes = steps or len(batches), run.task.num_classes
+        prior = fn.label_shares(run.y, classes) if self.prior == "given" else None
         for i, (x, u) in enumerate(islice(pairs, length)):
             elapsed = run.epoch + i / length
             done = (elapsed - self.before) / max(1, self.epochs - self.before)
@@ -388,13 +384,6 @@ class DPC:
         """Steps of a network in each epoch after the warm-up; 0 for a pass over X."""
         whole = min(max(200, size // 10), 4000) if self.steps == "auto" else self.steps
         return -(-whole // max(1, self.epochs - self.before))
-
-    def class_shares(self, run: Run) -> Tensor | None:
-        """π of the prior penalty, (C,), where it is not uniform."""
-        if self.prior == "uniform":
-            return None
-        counts = torch.bincount(run.y, minlength=run.task.num_classes) + 0.5
-        return counts / counts.sum()
 
     def score(self, state: State, run: Run) -> None:
         """Clean probabilities by the networks as they are at the end."""

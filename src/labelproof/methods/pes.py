@@ -1,4 +1,4 @@
-"""PES: progressive early stopping, semi-supervised form (Bai and others, NeurIPS 2021).
+"""PES: progressive early stopping, semi-supervised or supervised (Bai and others, NeurIPS 2021).
 
 Paper: https://arxiv.org/abs/2106.15853. Code of its authors: https://github.com/tmllab/2021_NeurIPS_PES.
 Departures: docs/methods/pes.md.
@@ -8,6 +8,8 @@ Departures: docs/methods/pes.md.
    trained alone for a few epochs.
 3. Labels that agree with the network's prediction are the labelled part of MixMatch, weighted by
    class; the others are unlabelled.
+4. The supervised form first draws the last block anew together with the last layer, trains both,
+   then the last layer alone; from then on it trains on the labels that agree, and on nothing else.
 
 Shapes: B batch, C classes, N training examples; X labelled part, U unlabelled part of a split.
 """
@@ -16,15 +18,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import islice, repeat
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
 from labelproof import functional as fn
 from labelproof.errors import BadInput
-from labelproof.nets.heads import linear
+from labelproof.nets.heads import MultiHead, linear
 from labelproof.training.batches import Batch
 from labelproof.training.learner import SGD, Learner
 from labelproof.training.protocol import About, Logs, Phase
@@ -40,6 +42,8 @@ from labelproof.training.settings import (
     check,
 )
 
+LAYERS = (nn.Conv2d, nn.Linear, nn.BatchNorm1d, nn.BatchNorm2d)  # what can be drawn anew
+
 
 @dataclass
 class State:
@@ -47,6 +51,7 @@ class State:
 
     learner: Learner
     adam: torch.optim.Optimizer  # of the head, while it is trained alone
+    adam_block: torch.optim.Optimizer | None  # of the last block and the head, where both are
     clean: Tensor  # (N,) of the given label and its strongest rival, the given label's share
 
 
@@ -64,7 +69,7 @@ class PES:
     """Hyper-parameters; defaults are those of the released code for CIFAR-10."""
 
     about: ClassVar[About] = About(
-        title="Progressive early stopping (semi)",
+        title="Progressive early stopping",
         paper="Bai, Yang, Han, Yang, Li, Mao, Niu and Liu, NeurIPS 2021",
         year=2021,
         link="https://arxiv.org/abs/2106.15853",
@@ -74,14 +79,18 @@ class PES:
 
     epochs: Count = 305  # 300 of the whole network, and `renew` of its head alone
     early: Annotated[Natural, Epochs()] = 20  # T_1, epochs on all given labels
+    renew_block: Annotated[Natural, Epochs()] = 0  # epochs of the new last block, with the head
     renew: Annotated[Natural, Epochs()] = 5  # T_2, epochs of the new head alone
     renew_lr: Positive = 1e-4  # of Adam on the new head
-    rebuild_optimiser: bool = False  # True trains the new head further; released: it stays
+    rebuild_optimiser: bool = False  # True trains the new parts further; released: they stay
+    form: Literal["semi", "supervised"] = "semi"  # MixMatch | confident labels alone
     batch: PerStep = 128  # labelled and unlabelled examples together
     lr: Positive = 0.02
     momentum: Share = 0.9
     weight_decay: NonNegative = 5e-4
-    lr_floor: Share = 0.01  # of lr, at the end of the cosine
+    schedule: Literal["cosine", "steps"] = "cosine"
+    lr_floor: Share = 0.01  # "cosine": its end, as a share of lr
+    decay_at: tuple[Share, ...] = (0.5, 0.75)  # "steps": lr x 0.1 from these shares on
     max_weight: Positive = 3.0  # of a class with few confident examples
     temperature: Positive = 0.5  # T
     alpha: Positive = 4.0  # Beta(α, α) of the mixing weight, first half of the epochs
@@ -91,41 +100,56 @@ class PES:
 
     def __post_init__(self) -> None:
         check(self)
-        if self.early + self.renew >= self.epochs:
+        if self.early + self.renewing >= self.epochs:
             raise BadInput(
-                f"PES: early + renew must be smaller than epochs, not {self.early} + {self.renew} "
-                f"of {self.epochs}."
+                f"PES: early + renew must be smaller than epochs, not {self.early} + "
+                f"{self.renewing} of {self.epochs}."
             )
 
     def plan(self) -> tuple[Phase, ...]:
-        """Early stopping, a new head, then MixMatch on confident and other examples."""
-        rest = self.epochs - self.early - self.renew
+        """Early stopping, new last parts, then confident and perhaps other examples."""
+        rest = self.epochs - self.early - self.renewing
         return (
             Phase("early", self.early, self.fit_given),
+            Phase("new block", self.renew_block, self.fit_block, enter=self.renew_last_block),
             Phase("new head", self.renew, self.fit_head, enter=self.renew_head),
-            Phase("semi", rest, self.semi, enter=self.settle_optimiser, leave=self.score),
+            Phase(self.form, rest, self.split_and_fit, self.settle_optimiser, self.score),
         )
+
+    @property
+    def renewing(self) -> int:
+        """Epochs of new parts alone."""
+        return self.renew_block + self.renew
 
     def setup(self, run: Run) -> State:
         """One network with a linear head."""
         sgd = SGD(lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
         learner = run.learner(sgd, label=linear)
         adam = torch.optim.Adam(learner.net.heads.parameters(), self.renew_lr)
-        return State(learner, adam, torch.ones(run.task.size))
+        block = None
+        if self.renew_block:
+            parts = [last_block(learner.net), learner.net.heads]
+            weights = (weight for part in parts for weight in part.parameters())
+            block = torch.optim.Adam(weights, self.renew_lr)
+        return State(learner, adam, block, torch.ones(run.task.size))
 
     def predict(self, state: State, x: Tensor) -> Tensor:
         """Softmax, (B, C)."""
         return state.learner.net(x).softmax(1)
 
     def position(self, run: Run) -> int:
-        """Epochs of the whole network so far; those of the head alone do not count."""
-        return run.epoch if run.epoch < self.early else run.epoch - self.renew
+        """Epochs of the whole network so far; those of new parts alone do not count."""
+        return run.epoch if run.epoch < self.early else run.epoch - self.renewing
 
     def prepare(self, learner: Learner, run: Run) -> None:
-        """Training mode, and a learning rate on a cosine."""
+        """Training mode, and a learning rate on a cosine or a stair."""
         learner.net.train()
-        whole, floor = self.epochs - self.renew, self.lr_floor * self.lr
-        learner.set_lr(fn.cosine_decay(self.lr, self.position(run), whole, floor))
+        whole, floor = self.epochs - self.renewing, self.lr_floor * self.lr
+        if self.schedule == "cosine":
+            learner.set_lr(fn.cosine_decay(self.lr, self.position(run), whole, floor))
+        else:
+            milestones = tuple(round(share * whole) for share in self.decay_at)
+            learner.set_lr(fn.step_decay(self.lr, self.position(run), milestones))
 
     # ---- early stopping, part by part ----
 
@@ -135,6 +159,25 @@ class PES:
         for batch in run.batches(self.batch):
             logits = state.learner.net(batch.views[0])
             run.step(state.learner, fn.edl_nll(logits, batch.y, gamma=0).mean())
+        return {}
+
+    def renew_last_block(self, state: State, run: Run) -> None:
+        """Draw the last block and the last layer anew."""
+        for part in last_block(state.learner.net).modules():
+            if isinstance(part, LAYERS):
+                part.reset_parameters()
+        self.renew_head(state, run)
+
+    def fit_block(self, state: State, run: Run) -> Logs:
+        """One epoch of the last block and the head, on all given labels."""
+        net = state.learner.net
+        net.train()
+        adam = state.adam_block
+        if adam is None:  # an empty phase has no epoch
+            return {}
+        for batch in run.batches(self.batch):
+            loss = fn.edl_nll(net(batch.views[0]), batch.y, gamma=0).mean()
+            run.step(Learner(net, adam), loss)
         return {}
 
     def renew_head(self, state: State, run: Run) -> None:
@@ -161,14 +204,19 @@ class PES:
 
     # ---- split ----
 
-    def semi(self, state: State, run: Run) -> Logs:
-        """One epoch: confident examples keep their labels, the others are unlabelled."""
-        # the released optimiser never hears of the new head, which then stays as it is
+    def split_and_fit(self, state: State, run: Run) -> Logs:
+        """One epoch: confident examples keep their labels, the others are unlabelled, or unused."""
+        # the released optimiser never hears of the new parts, which then stay as they are
         state.learner.net.heads.requires_grad_(self.rebuild_optimiser)
+        net, block = state.learner.net, last_block(state.learner.net)
+        if self.renew_block and len([*block.parameters()]) < len([*net.trunk.parameters()]):
+            block.requires_grad_(self.rebuild_optimiser)  # unless it is all there is to train
         probs = self.two_view_probability(state.learner, run)
         state.clean = run.trusted(agreement(probs, run.y))
         confident = run.trusted((probs.argmax(1) == run.y).float()) > 0
-        if confident.any():
+        if confident.any() and self.form == "supervised":
+            self.fit_confident(state.learner, confident, run)
+        elif confident.any():
             self.mixmatch(state.learner, confident, run)
         else:  # nothing to trust: another epoch on the given labels
             self.fit_given(state, run)
@@ -191,6 +239,16 @@ class PES:
                 first, second = (learner.net(view).softmax(1) for view in batch.views)
                 out[batch.index] = (first + second) / 2
         return out
+
+    def fit_confident(self, learner: Learner, confident: Tensor, run: Run) -> None:
+        """One pass over the confident examples: cross-entropy, weighted by class."""
+        rows = confident.nonzero().squeeze(1)
+        weights = class_weights(run.y[rows], run.task.num_classes, self.max_weight)
+        self.prepare(learner, run)
+        for batch in run.batches(self.batch, rows):
+            losses = fn.edl_nll(learner.net(batch.views[0]), batch.y, gamma=0)
+            weight = weights[batch.y]
+            run.step(learner, (weight * losses).sum() / weight.sum())
 
     # ---- MixMatch on the two parts ----
 
@@ -233,6 +291,16 @@ class PES:
             ramped = self.lambda_u * fn.ramp(elapsed, self.early, self.ramp)
             losses.append(ramped * square.mean())  # over rows and classes
         return losses
+
+
+def last_block(net: MultiHead) -> nn.Module:
+    """The last part of the trunk that has weights, below parts that hold all others."""
+    part: nn.Module = net.trunk
+    while inner := [child for child in part.children() if [*child.parameters()]]:
+        part = inner[-1]
+        if len(inner) > 1:
+            break
+    return part
 
 
 def agreement(probs: Tensor, labels: Tensor) -> Tensor:
