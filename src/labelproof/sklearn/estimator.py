@@ -226,12 +226,11 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def _inputs(self, X: Any, *, reset: bool, like: Examples | None = None) -> Examples:
         """Vectors by scikit-learn's checks, frames and texts by their encoder, images by ours."""
-        blank = np.arange(len(X)) % 2 if like is None else None
         if are_texts(X, like):
-            return from_texts(X, blank, like=like, name="X")
+            return from_texts(X, _blank(X, like), like=like, name="X")
         if needs_encoding(X, like):
             validate_data(self, X, reset=reset, skip_check_array=True)
-            return from_features(X, blank, like=like)
+            return from_features(X, _blank(X, like), like=like)
         if getattr(X, "ndim", 2) > 2:
             inputs = as_inputs(X, what="X")
             if reset:
@@ -292,6 +291,11 @@ def annotator_table(votes: Votes, crowd: Crowd) -> Any:
     quality = annotator_quality(votes, crowd)
     numbers = {name: values.numpy() for name, values in vars(quality).items()}
     return as_table({"annotator": np.array(votes.annotators, dtype=object), **numbers})
+
+
+def _blank(X: Any, like: Examples | None) -> Array | None:
+    """Labels that stand for the real ones, which are checked apart from the inputs."""
+    return np.arange(len(X)) % 2 if like is None else None
 
 
 def as_table(columns: dict[str, Array]) -> Any:

@@ -78,6 +78,11 @@ def encode_like(
 ) -> Examples:
     """New pictures encoded as those of the training data were."""
     assert isinstance(like.encoder, PictureEncoding)
+    if tuple(pictures.x.shape) != like.encoder.shape:
+        raise BadInput(
+            f"expected pictures of shape {like.encoder.shape} as in the training data, but these "
+            f"have shape {tuple(pictures.x.shape)}; bring them to the same size"
+        )
     return encode_pictures(pictures, like.encoder.encoder(), cache, progress)
 
 
