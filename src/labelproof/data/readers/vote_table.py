@@ -111,7 +111,7 @@ def as_cells(cells: Any, what: str) -> Cells:
 
 def is_votes(labels: Any) -> bool:
     """Whether labels are a table of several annotators: two dimensions, two columns or more."""
-    shape = np.shape(labels)
+    shape = np.asarray(labels).shape
     return len(shape) == 2 and shape[1] > 1
 
 
