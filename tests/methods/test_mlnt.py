@@ -25,7 +25,7 @@ from labelproof.methods.mlnt import (
 )
 from labelproof.nets.small import MLP
 from labelproof.recipes.recipe import chosen_net, is_ours, own_data, published, published_names
-from tiny import blobs, patterns
+from tiny import Interrupting, blobs, interrupted, patterns, same_bits
 
 
 def prepared(make=blobs, size=32, **settings):
@@ -371,3 +371,51 @@ def test_recipes():
         assert published("mlnt", name) == method
     assert own_data("mlnt", "vectors").synthetic <= 5
     assert own_data("mlnt", "images").synthetic <= 5
+
+
+ROUNDS = MLNT(epochs=11, mentor_epochs=2, rounds=2, batch=32, lr=0.05, synthetic=2, ramp=2.0)
+
+
+def test_rounds_share_the_epochs_of_the_students():
+    assert MLNT(epochs=12, mentor_epochs=2, rounds=3).lengths == [4, 3, 3]
+    assert [phase.epochs for phase in ROUNDS.plan()] == [2, 5, 4]
+    assert [ROUNDS.place(epoch) for epoch in (2, 6, 7, 10)] == [
+        (0, 0, 5), (0, 4, 5), (1, 0, 4), (1, 3, 4)
+    ]  # fmt: skip
+    with pytest.raises(BadInput, match="rounds need as many epochs"):
+        MLNT(epochs=4, mentor_epochs=2, rounds=3)
+
+
+def test_a_new_round_begins_with_the_teacher_as_mentor_and_a_sieve():
+    run = blobs(size=30).run()
+    state = ROUNDS.setup(run)
+    with torch.no_grad():
+        for weight in state.teacher.parameters():
+            weight.mul_(30)  # sure of everything
+    before = state.teacher.state_dict()["heads.label.weight"].clone()
+    ROUNDS.begin_again(state, run)
+    assert torch.equal(state.mentor.net.state_dict()["heads.label.weight"], before)
+    given = run.predict(state.mentor.net).softmax(1).gather(1, run.y[:, None]).squeeze(1)
+    assert torch.equal(state.kept, given >= 0.01)
+    assert 0 < state.kept.sum() < 30
+    student, teacher = state.student.net.state_dict(), state.teacher.state_dict()
+    assert all(torch.equal(student[name], teacher[name]) for name in student)
+    assert not torch.equal(student["heads.label.weight"], before)
+
+
+def test_the_mentor_joins_the_target_in_later_rounds():
+    problem = blobs(size=30)
+    state = ROUNDS.setup(problem.run())
+    x = problem.task.x.take(torch.arange(8))
+    with torch.no_grad():
+        mentor, teacher = state.mentor.net(x).softmax(1), state.teacher(x).softmax(1)
+    torch.testing.assert_close(ROUNDS.target(state, x, 0.0), teacher)
+    torch.testing.assert_close(ROUNDS.target(state, x, 0.75), 0.75 * mentor + 0.25 * teacher)
+
+
+def test_two_rounds_learn_and_resume(tmp_path):
+    problem = blobs()
+    whole = problem.train(ROUNDS)
+    assert whole.history[-1]["test_accuracy"] > 0.85
+    assert interrupted(problem, ROUNDS, tmp_path, Interrupting(after_epochs=8, after_steps=1))
+    assert same_bits(whole, problem.train(ROUNDS, folder=tmp_path, resume=True))

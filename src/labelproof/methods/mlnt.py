@@ -8,7 +8,9 @@ Departures: docs/methods/mlnt.md.
    label of a neighbour. One imagined gradient step on each leads to M moved networks.
 3. The student is trained so that all of them still agree with its teacher, a slowly following copy,
    while it learns the given labels.
-4. `loss="edl"` puts L_edl of DPC and its calibrated probabilities in their places.
+4. In further `rounds` a new student starts: the teacher before is its mentor, joins the teacher's
+   predictions, and leaves out examples whose label it finds improbable.
+5. `loss="edl"` puts L_edl of DPC and its calibrated probabilities in their places.
 
 Shapes: B batch, C classes, F features, N training examples, k neighbours.
 """
@@ -51,6 +53,7 @@ class State:
     mentor: Learner  # trained on the given labels alone, before the student
     teacher: MultiHead  # slowly following copy of the student; until there is one, of the mentor
     features: Tensor  # (N, F) of the mentor; none before it is trained
+    kept: Tensor  # (N,) bool, what the mentor leaves to train on; all in the first round
     clean: Tensor  # (N,) probability of the given label by the teacher
 
 
@@ -68,8 +71,10 @@ class MLNT:
         evidence=lambda method, state, x: method.objective.log_evidence(state.teacher(x)),
     )
 
-    epochs: Count = 240  # of mentor and student together
+    epochs: Count = 240  # of mentor and students together
     mentor_epochs: Annotated[Natural, Epochs("stage")] = 120
+    rounds: Count = 1  # of a student each, of the same length
+    filter_below: Share = 0.01  # rounds after the first: least p_y by the mentor to be trained on
     batch: PerStep = 128
     lr: Positive = 0.2
     momentum: Share = 0.9
@@ -96,6 +101,11 @@ class MLNT:
                 "MLNT: mentor_epochs must be smaller than epochs, which counts those of the "
                 f"mentor too, not {self.mentor_epochs} of {self.epochs}."
             )
+        if self.rounds > self.epochs - self.mentor_epochs:
+            raise BadInput(
+                f"MLNT: {self.rounds} rounds need as many epochs of students, not "
+                f"{self.epochs - self.mentor_epochs}; set fewer rounds or more epochs."
+            )
 
     @property
     def objective(self) -> fn.Objective:
@@ -103,20 +113,39 @@ class MLNT:
         return fn.Objective(self.loss, self.gamma_c, self.beta)
 
     def plan(self) -> tuple[Phase, ...]:
-        """A mentor, then the student."""
-        rest = self.epochs - self.mentor_epochs
+        """A mentor, then the student; then a student for every further round."""
+        first, *further = self.lengths
         return (
             Phase("mentor", self.mentor_epochs, self.fit_mentor),
-            Phase("meta", rest, self.meta, enter=self.begin, leave=self.score),
+            Phase("meta", first, self.meta, enter=self.begin, leave=self.score),
+            *(
+                Phase(f"meta {r}", length, self.meta, enter=self.begin_again, leave=self.score)
+                for r, length in enumerate(further, 2)
+            ),
         )
+
+    @property
+    def lengths(self) -> list[int]:
+        """Epochs of the student in every round."""
+        whole, more = divmod(self.epochs - self.mentor_epochs, self.rounds)
+        return [whole + (r < more) for r in range(self.rounds)]
+
+    def place(self, epoch: int) -> tuple[int, int, int]:
+        """Round (from 0), epochs of its student before this one, and in all."""
+        past, number = epoch - self.mentor_epochs, 0
+        while past >= self.lengths[number]:
+            past, number = past - self.lengths[number], number + 1
+        return number, past, self.lengths[number]
 
     def setup(self, run: Run) -> State:
         """Student and mentor with linear heads; the teacher starts as a copy of the mentor."""
         sgd = SGD(lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
         student, mentor = run.learner(sgd, label=linear), run.learner(sgd, label=linear)
         teacher = deepcopy(mentor.net).requires_grad_(False)
-        none = torch.zeros(run.task.size, 0, device=run.device)
-        return State(student, mentor, teacher, none, torch.ones(run.task.size))
+        n = run.task.size
+        none = torch.zeros(n, 0, device=run.device)
+        kept = torch.ones(n, dtype=torch.bool, device=run.device)
+        return State(student, mentor, teacher, none, kept, torch.ones(n))
 
     # ---- the mentor ----
 
@@ -134,26 +163,44 @@ class MLNT:
         state.features = run.features(state.mentor.net)
         state.teacher.load_state_dict(state.student.net.state_dict())
 
+    def begin_again(self, state: State, run: Run) -> None:
+        """The teacher becomes the mentor and sieves the labels; a new student and teacher."""
+        state.mentor.net.load_state_dict(state.teacher.state_dict())
+        probs = self.objective.probability(run.predict(state.mentor.net))
+        state.kept = run.trusted(fn.of_label(probs, run.y)) >= self.filter_below
+        sgd = SGD(lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
+        state.student = run.learner(sgd, label=linear)
+        self.begin(state, run)
+
     # ---- student and teacher ----
 
     def meta(self, state: State, run: Run) -> Logs:
         """One epoch of the student: a step on the given labels and the meta loss together."""
         student, teacher = state.student, state.teacher.train()
-        net, past = student.net.train(), run.epoch - self.mentor_epochs
-        student.set_lr(self.learning_rate(past, self.epochs - self.mentor_epochs))
-        batches = run.batches(self.batch)
+        number, past, length = self.place(run.epoch)
+        net, rows = student.net.train(), state.kept.nonzero().squeeze(1)
+        student.set_lr(self.learning_rate(past, length))
+        batches = run.batches(self.batch, rows if len(rows) else None)
         total = torch.zeros((), device=run.device)
         for i, batch in enumerate(batches):
             elapsed = past + i / len(batches)
             follow(teacher, net, self.teacher_decay(elapsed, past * len(batches) + i))
-            with torch.no_grad():
-                target = self.objective.probability(teacher(batch.views[0]))
+            target = self.target(state, batch.views[0], number / (number + 1))
             logits = net(batch.views[0])
             meta = self.meta_loss(state, batch, logits, target, run)
             supervised = self.objective.of_labels(logits, batch.y).mean()
             run.step(student, supervised, self.ramped_weight(elapsed) * meta)
             total += meta.detach()
         return {"meta": (total / len(batches)).item()}
+
+    @torch.no_grad()
+    def target(self, state: State, x: Tensor, trust: float) -> Tensor:
+        """What the teacher predicts, (B, C), with this share of what the mentor does."""
+        by_teacher = self.objective.probability(state.teacher(x))
+        if not trust:
+            return by_teacher
+        by_mentor = self.objective.probability(state.mentor.net.eval()(x))
+        return trust * by_mentor + (1 - trust) * by_teacher
 
     def ramped_weight(self, elapsed: float) -> float:
         """α exp(-5 (1 - t)²), t the share of the ramp after so many epochs of the student."""
