@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint types docs check mutants clean
+.PHONY: campaign demo test lint types docs check mutants clean
 
 demo: $(READY)
 	$(BIN)/labelproof demo
@@ -36,6 +36,10 @@ MODULE ?= functional/select.py
 TESTS ?= tests/functional tests/parity
 mutants: $(READY)
 	OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE $(BIN)/python benchmarks/mutants.py $(MODULE) $(TESTS)
+
+# Hours, not minutes: attacks on a machine of its own, best as root (for small disks).
+campaign: $(READY)
+	OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m campaign $(CAMPAIGN)
 
 clean:
 	rm -rf .venv site .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -12,6 +12,7 @@ ENCODER = "encoder.json"
 ENCODER_ARRAYS = "encoder.safetensors"
 MANIFEST = "files.json"  # a hash of every file of the model
 REPORT = "report.html"
+BESIDE = "review.json"  # likeliest classes and similar examples, for the review page
 MEASURED = "report.json"  # what the report needs and only the end of a run knows
 SCORES = "scores.npy"  # what the review needs to judge labels again after decisions
 ANNOTATORS = "annotators.csv"  # how good every annotator is

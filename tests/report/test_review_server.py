@@ -290,7 +290,40 @@ def test_the_command_to_fit_again_repeats_the_first_one(
 ) -> None:
     said = client.get(f"/{TOKEN}/api/run").json()["command"]
     run = review.folder
-    assert said == f"labelproof fit things.csv --epochs 3 --reviewed {run} --out {run}-reviewed"
+    assert said == f"labelproof fit --from {run} --reviewed {run} --out {run}-reviewed"
+
+
+def test_examples_can_be_removed_with_a_note(client: TestClient, review: Reviewed) -> None:
+    row = first(client)
+    answer = decide(client, index=row["index"], decision="remove", note="a blurred picture")
+    assert answer.json()["rows"][0]["decision"] == {
+        "kind": "remove",
+        "label": None,
+        "note": "a blurred picture",
+    }
+    assert review.decisions.removed() == [row["index"]]
+    lines = client.get(f"/{TOKEN}/export/jsonl").text.splitlines()
+    assert len(lines) == 199
+    client.post(f"/{TOKEN}/api/undo", json={})
+    assert review.decisions.removed() == []
+    assert decide(client, index=row["index"], decision="skip", note="x" * 3000).status_code == 400
+
+
+def test_likeliest_classes_and_similar_examples_come_along(tmp_path: Path) -> None:
+    run = made_run(tmp_path / "run", size=20)
+    beside = {"index": [3], "likeliest": [[[0, 0.7], [2, 0.2]]], "similar": [[5, 6]]}
+    (run / "review.json").write_text(json.dumps(beside))
+    opened = open_review(run)
+    client = client_of(opened)
+    rows = client.get(f"/{TOKEN}/api/rows?scope=all").json()["rows"]
+    row = next(row for row in rows if row["index"] == 3)
+    assert row["likeliest"] == [["cat", 0.7], ["owl", 0.2]]
+    near = client.get(f"/{TOKEN}/api/similar/3").json()["rows"]
+    assert [one["index"] for one in near] == [5, 6]
+    assert client.get(f"/{TOKEN}/api/similar/999").json() == {"rows": []}
+    (run / "review.json").write_text(json.dumps({**beside, "similar": [[99]]}))
+    with pytest.raises(BadInput, match="of another run"):
+        client_of(opened)
 
 
 # --- running it

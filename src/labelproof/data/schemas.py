@@ -17,7 +17,7 @@ class ReadingRecord(Struct):
     classes: list[str]
     columns: dict[str, str]
     encoder: bool
-    normalise: list[list[Finite]] | None = None
+    normalise: Annotated[list[list[Finite]], Meta(min_length=2, max_length=2)] | None = None
 
 
 class ColumnRecord(Struct):

@@ -9,6 +9,7 @@ from labelproof.data.task import Audit
 from labelproof.files import write_text
 from labelproof.judging.label_table import LabelRows
 from labelproof.judging.verdict import Judged
+from labelproof.report.beside import write_beside
 from labelproof.report.example_view import shown_from
 from labelproof.report.facts import Facts, gather
 from labelproof.report.measurements import write_measured
@@ -21,6 +22,7 @@ __all__ = ["finish", "write"]
 def finish(folder: Path, ended: Judged, audit: Audit, train: Examples, rows: LabelRows) -> Path:
     """Write report.json and report.html at the end of a run; returns the report's path."""
     write_measured(folder, ended.calibrated, audit, train)
+    write_beside(folder, ended, train, rows)
     return _write(gather(folder, rows), train, None)
 
 

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import torch
 from PIL import Image
 
+from labelproof.data.captions import Captions
 from labelproof.data.examples import Examples
 from labelproof.data.readers.pixels import Unreadable, decode, measure
 from labelproof.judging.label_table import LabelRows
@@ -24,6 +25,7 @@ from labelproof.judging.label_table import LabelRows
 PIXEL_ART = 64  # pictures up to this edge are kept without loss and shown with sharp pixels
 LONGEST = 5000  # letters of a text
 NUMBERS = 6  # of a vector
+Cells = list[tuple[str, str]]  # column and value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +56,9 @@ class Shown(Protocol):
     def text(self, index: int) -> str | None:
         """The row or text in words."""
 
+    def cells(self, index: int) -> Cells | None:
+        """The row of a table, column by column; None where it is none."""
+
 
 class Nothing:
     """Data that is not at hand."""
@@ -64,6 +69,10 @@ class Nothing:
 
     def text(self, index: int) -> str | None:
         """No text."""
+        return None
+
+    def cells(self, index: int) -> Cells | None:
+        """No cells."""
         return None
 
 
@@ -89,6 +98,11 @@ class FromExamples:
         values = self._examples.x.take(torch.tensor([index]))[0].tolist()
         first = ", ".join(f"{value:.3g}" for value in values[:NUMBERS])
         return f"{first}, … ({len(values)} numbers)" if len(values) > NUMBERS else first
+
+    def cells(self, index: int) -> Cells | None:
+        """The row of a table with all its columns."""
+        captions = self._examples.captions
+        return captions.cells(index) if isinstance(captions, Captions) else None
 
 
 class FromFiles:
@@ -117,6 +131,10 @@ class FromFiles:
 
     def text(self, index: int) -> str | None:
         """A file has no text."""
+        return None
+
+    def cells(self, index: int) -> Cells | None:
+        """A file has no cells."""
         return None
 
 

@@ -18,7 +18,9 @@ from labelproof.report.example_view import Picture, Shown, shorten
 from labelproof.report.facts import Facts, flow, health
 from labelproof.report.people import people
 
-GALLERY = 48  # suspects with their picture
+GALLERY = 48  # suspects shown at once
+MOST_SUSPECTS = 400  # in the file; more would make it slow to open
+MOST_FILTERS = 200  # classes that the suspects can be filtered by
 PAIRS = 15
 EDGE = 160  # of pictures in the gallery
 MOST_GROUPS = 20  # of duplicates
@@ -38,6 +40,8 @@ class Suspect:
     p_suggested: float
     picture: Picture | None
     text: str | None
+    cells: list[tuple[str, str]] | None = None  # of a row of a table
+    codes: str = ""  # of both classes, for the filter
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +63,7 @@ def render(facts: Facts, shown: Shown, note: str | None = None) -> str:
     """
     env = environment()
     style = env.get_template("style.css").render() + env.get_template("report.css").render()
+    style += filter_rules(len(facts.classes))
     classes = health(facts)
     drawing, whole = figures.confusion(flow(facts), facts.classes)
     return env.get_template("report.html").render(
@@ -67,6 +72,7 @@ def render(facts: Facts, shown: Shown, note: str | None = None) -> str:
         name=words.data_name(facts),
         facts=facts,
         done=words.done(facts),
+        how=words.how(facts),
         found=words.found(facts),
         steps=words.next_steps(facts, classes),
         classes=classes,
@@ -74,6 +80,8 @@ def render(facts: Facts, shown: Shown, note: str | None = None) -> str:
         confusion_whole=whole,
         pairs=list(top_pairs(facts)),
         gallery=list(gallery(facts, shown)),
+        at_once=GALLERY,
+        filters=list(enumerate(facts.classes))[:MOST_FILTERS],
         suspects=int(facts.rows.suspect.sum()),
         note=note,
         margins=figures.margins(facts.rows.margin, facts.rows.suspect),
@@ -121,7 +129,7 @@ def chance(value: float, digits: int = 0) -> str:
 
 def gallery(facts: Facts, shown: Shown) -> Iterator[Suspect]:
     """The worst suspects."""
-    for row in facts.rows.suspects()[:GALLERY].tolist():
+    for row in facts.rows.suspects()[:MOST_SUSPECTS].tolist():
         yield _suspect(facts, shown, row)
 
 
@@ -137,6 +145,16 @@ def _suspect(facts: Facts, shown: Shown, row: int) -> Suspect:
         p_suggested=float(rows.p_suggested[row]),
         picture=shown.picture(index, EDGE),
         text=shorten(text, MOST_LETTERS) if text else None,
+        cells=shown.cells(index),
+        codes=f"c{rows.given[row]} c{rows.suggested[row]}",
+    )
+
+
+def filter_rules(classes: int) -> str:
+    """Style rules by which the suspects of one class are shown: the page holds no script."""
+    return "".join(
+        f'#suspects:has(option[value="c{code}"]:checked) .one:not(.c{code}){{display:none}}'
+        for code in range(min(classes, MOST_FILTERS))
     )
 
 

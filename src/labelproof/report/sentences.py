@@ -28,8 +28,8 @@ def data_name(facts: Facts) -> str:
     return Path(named).name or named
 
 
-def done(facts: Facts) -> list[str]:
-    """What was trained on what, in sentences."""
+def how(facts: Facts) -> list[str]:
+    """What was trained on what, and why settings are as they are: for those who ask."""
     record, task = facts.record, facts.record["task"]
     minutes = facts.summary.get("seconds", 0) / 60
     took = f"{minutes:.0f} minutes" if minutes >= 2 else f"{max(1, 60 * minutes):.0f} s"
@@ -39,6 +39,12 @@ def done(facts: Facts) -> list[str]:
         f"{many(len(task['classes']), 'class', 'classes')} ({data_name(facts)}); "
         f"this took {took} on {record['device']}."
     ]
+    return lines + [choice["why"] for choice in (record.get("chosen") or {}).values()]
+
+
+def done(facts: Facts) -> list[str]:
+    """What a reader must know of how the labels came about."""
+    record, lines = facts.record, []
     if record.get("noise"):
         noise = record["noise"]
         lines.append(
@@ -50,7 +56,6 @@ def done(facts: Facts) -> list[str]:
             f"{many(record['reviewed']['count'], 'label')} had been confirmed or corrected by a "
             "person and held fixed."
         )
-    lines += [choice["why"] for choice in (record.get("chosen") or {}).values()]
     return lines
 
 
@@ -61,7 +66,7 @@ def _kind(record: Mapping[str, Any]) -> str:
         return f"images of {task['shape'][1]} × {task['shape'][0]} pixels"
     if "text" in (data.get("columns") or {}):
         return "texts"
-    if data.get("source") in ("csv", "parquet"):
+    if data.get("source") in ("csv", "parquet", "jsonl", "excel"):
         return "rows of a table"
     return f"vectors of {many(task['shape'][0], 'number')}"
 

@@ -20,6 +20,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from labelproof.errors import BadInput
+from labelproof.report.beside import read_beside
 from labelproof.report.example_view import Picture, Shown
 from labelproof.review.corrected import export, in_words, usual_suffix
 from labelproof.review.guard import Guard
@@ -59,6 +60,10 @@ class Desk:
         self.note = note
         self.votes = read_votes(review.folder)
         self.again = again
+        classes, size = len(review.classes), len(review.rows)
+        self.beside = read_beside(review.folder, classes, size)
+        first = review.rows.index[:5].tolist()
+        self.pictures = any(shown.picture(index, EDGES[0]) is not None for index in first)
         self.picture = functools.lru_cache(KEPT_PICTURES)(self._picture)
 
     def row(self, place: int) -> dict[str, Any]:
@@ -66,10 +71,14 @@ class Desk:
         rows, classes = self.rows, self.review.classes
         index = int(rows.index[place])
         decision = self.review.decisions.latest.get(index)
+        number, of = self.queue.rank(place)
+        beside = self.beside.get(index, {})
         return {
             "place": place,
             "at": self.queue.at(place),
             "votes": self.votes.get(index),
+            "rank": number,
+            "of": of,
             "index": index,
             "id": rows.ids[place],
             "given": classes[rows.given[place]],
@@ -78,7 +87,10 @@ class Desk:
             "p_suggested": float(rows.p_suggested[place]),
             "suspect": bool(rows.suspect[place]),
             "text": self.shown.text(index),
-            "decision": decision and {"kind": decision.decision, "label": decision.label},
+            "cells": self.shown.cells(index),
+            "likeliest": [(classes[code], sure) for code, sure in beside.get("likeliest", ())],
+            "decision": decision
+            and {"kind": decision.decision, "label": decision.label, "note": decision.note},
         }
 
     def judge_again(self) -> None:
@@ -89,6 +101,11 @@ class Desk:
     def _queue(self) -> Queue:
         order = gain_order(self.review, self.rows)
         return Queue(self.rows, self.review.decisions.latest, order)
+
+    def similar(self, index: int) -> list[dict[str, Any]]:
+        """The examples most like one, as the page needs them."""
+        near = self.beside.get(index, {}).get("similar", ())
+        return [self.row(self.queue.place(place)) for place in near]
 
     def touched(self, indices: list[int]) -> dict[str, Any]:
         """What changed by a decision: rows and progress."""
@@ -118,6 +135,7 @@ def make_app(desk: Desk, *, token: str, port: int) -> Starlette:
             route("/icon.svg", _file("icon.svg")),
             route("/api/run", _json(lambda request: _run(desk))),
             route("/api/rows", _json(lambda request: _rows(desk, request))),
+            route("/api/similar/{index:int}", _json(lambda request: _similar(desk, request))),
             route("/api/again", _json(lambda request: desk.again.status())),
             route("/picture/{index:int}/{edge:int}", functools.partial(_picture, desk)),
             route("/export/{suffix}", functools.partial(_download, desk)),
@@ -159,7 +177,7 @@ def _run(desk: Desk) -> dict[str, Any]:
         "folder": str(desk.review.folder),
         "data": str((record.get("reading") or {}).get("data") or ""),
         "size": len(desk.review.rows),
-        "kind": record["task"]["kind"],
+        "kind": "images" if desk.pictures else "vectors",
         "classes": desk.review.classes,
         "note": desk.note,
         "export": usual_suffix(desk.review),
@@ -176,6 +194,10 @@ def _rows(desk: Desk, request: Request) -> dict[str, Any]:
         "query": asdict(query),
         "rows": [desk.row(place) for place in places],
     }
+
+
+def _similar(desk: Desk, request: Request) -> dict[str, Any]:
+    return {"rows": desk.similar(request.path_params["index"])}
 
 
 async def _picture(desk: Desk, request: Request) -> Response:

@@ -64,10 +64,11 @@ def usual_suffix(review: Reviewed) -> str:
 
 
 def in_words(review: Reviewed) -> str:
-    """How many labels were decided, and changed."""
-    decided = review.decided()
+    """How many labels were decided, and changed, and how many examples removed."""
+    decided, gone = review.decided(), len(review.decisions.removed())
     changed = sum(review.rows.labels()[index] != code for index, code in decided.items())
-    return f"{len(decided):,} labels reviewed, {changed:,} of them changed"
+    removed = f", {gone:,} examples removed" if gone else ""
+    return f"{len(decided):,} labels reviewed, {changed:,} of them changed{removed}"
 
 
 def _spare_input(review: Reviewed, out: Path) -> None:
@@ -91,8 +92,10 @@ def _write_table(review: Reviewed, out: Path) -> None:
     with written_whole(out) as aside, aside.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow((name, "label"))
-        pairs = zip(review.ids(), labels, strict=True)
-        writer.writerows((safe(name), safe(classes[code])) for name, code in pairs)
+        gone = set(review.decisions.removed())
+        pairs = enumerate(zip(review.ids(), labels, strict=True))
+        kept = (pair for index, pair in pairs if index not in gone)
+        writer.writerows((safe(one), safe(classes[code])) for one, code in kept)
 
 
 def _write_array(review: Reviewed, out: Path) -> None:
@@ -101,7 +104,9 @@ def _write_array(review: Reviewed, out: Path) -> None:
         forms.write_npz_labels(review, Path(data["path"]), data.get("label_key", "y"), out)
         return
     classes = review.classes
-    names = [classes[code] for code in review.corrected().tolist()]
+    gone = set(review.decisions.removed())
+    labels = enumerate(review.corrected().tolist())
+    names = [classes[code] for index, code in labels if index not in gone]
     whole = all(name.isdigit() for name in classes)
     forms.save_array(np.array(names, dtype=np.int64 if whole else np.str_), out)
 
@@ -116,8 +121,10 @@ def _entries(review: Reviewed) -> Iterator[dict[str, Any]]:
     """Every example with its corrected label, in order."""
     name = "file_name" if _files(review) else "id"
     given, labels, classes = review.rows.labels(), review.corrected(), review.classes
-    decided = review.decided()
+    decided, gone = review.decided(), set(review.decisions.removed())
     for index, one in enumerate(review.ids()):
+        if index in gone:
+            continue
         yield {
             name: one,
             "label": classes[labels[index]],

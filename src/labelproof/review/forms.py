@@ -84,7 +84,7 @@ def write_npz_labels(review: Reviewed, path: Path, key: str, out: Path) -> None:
     if key not in arrays:
         raise BadInput(f"expected labels under the key {key!r} in {path.name}; restore the file.")
     old = arrays[key]
-    new = respell(review, old.reshape(-1).tolist(), path)
+    new = _remaining(review, respell(review, old.reshape(-1).tolist(), path))
     save_array(np.array(new, dtype=None if old.dtype.kind in "US" else old.dtype), out)
 
 
@@ -149,6 +149,8 @@ def _write_csv(review: Reviewed, table: Table, out: Path) -> None:
     new = respell(review, [body[row][place] for row in kept], table.path)
     for row, cell in zip(kept, new, strict=True):
         body[row][place] = cell
+    gone = _gone(review, kept)
+    body = [row for place, row in enumerate(body) if place not in gone]
     delimiter = "\t" if out.suffix.lower() == ".tsv" else found.delimiter
     with written_whole(out) as aside, aside.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
@@ -169,11 +171,24 @@ def _write_parquet(review: Reviewed, table: Table, out: Path) -> None:
     place = content.schema.get_field_index(table.label)
     field = content.schema.field(place)
     content = content.set_column(place, field, arrow.array(cells, type=field.type))
+    gone = _gone(review, kept)
+    content = content.take([row for row in range(len(cells)) if row not in gone])
     with written_whole(out) as aside:
         if out.suffix.lower() in PARQUET:
             parquet.write_table(content, aside)
         else:
             text.write_csv(content, aside)
+
+
+def _remaining(review: Reviewed, labels: Sequence[Any]) -> list[Any]:
+    """Labels but for those of examples that a person removed."""
+    gone = set(review.decisions.removed())
+    return [label for index, label in enumerate(labels) if index not in gone]
+
+
+def _gone(review: Reviewed, kept: Sequence[int]) -> set[int]:
+    """Rows of the table whose examples a person removed."""
+    return {kept[index] for index in review.decisions.removed()}
 
 
 def _kept(review: Reviewed, files: Sequence[Any] | None, size: int) -> list[int]:

@@ -100,14 +100,26 @@ class Queue:
         self._at = {name: np.argsort(order) for name, order in self._orders.items()}
         self._place = np.empty(len(rows), dtype=np.int64)
         self._place[rows.index] = np.arange(len(rows))
+        self._ranks = {
+            name: np.cumsum(rows.suspect[order])[self._at[name]]
+            for name, order in self._orders.items()
+        }
         self._status = np.zeros(len(rows), dtype=np.int8)
         for index in latest:
             self.mark(index, latest.get(index))
 
     def mark(self, index: int, decision: Decision | None) -> None:
         """Note what now stands of an example."""
-        kind = OPEN if decision is None else SKIPPED if decision.label is None else DECIDED
+        skipped = decision is not None and decision.decision == "skip"
+        kind = OPEN if decision is None else SKIPPED if skipped else DECIDED
         self._status[self._place[index]] = kind
+
+    def rank(self, place: int) -> tuple[dict[str, int], int]:
+        """Which of how many a label is, in each order: of the suspects if it is one, else of all."""
+        if not self.rows.suspect[place]:
+            return {name: number + 1 for name, number in self.at(place).items()}, len(self.rows)
+        numbers = {name: int(ranks[place]) for name, ranks in self._ranks.items()}
+        return numbers, int(self.rows.suspect.sum())
 
     def place(self, index: int) -> int:
         """Where an example stands in labels.csv."""

@@ -9,7 +9,8 @@ from typing import Any, Literal, TypeGuard, cast, get_args
 
 from labelproof.errors import BadInput
 
-Kind = Literal["keep", "accept", "change", "skip"]
+Kind = Literal["keep", "accept", "change", "skip", "remove"]
+LONGEST_NOTE = 2000  # letters
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,8 +22,9 @@ class Decision:
     id: str
     given: str
     decision: Kind
-    label: str | None  # the class that stands; None when skipped
+    label: str | None  # the class that stands; None when skipped or removed
     time: str
+    note: str = ""  # what the person wrote beside it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +41,8 @@ Line = Decision | Undo
 
 def dump(line: Line) -> str:
     """The line as text."""
-    return json.dumps(asdict(line), ensure_ascii=False) + "\n"
+    content = {key: value for key, value in asdict(line).items() if (key, value) != ("note", "")}
+    return json.dumps(content, ensure_ascii=False) + "\n"
 
 
 def parse(
@@ -70,12 +73,15 @@ def parse(
     kind, label = entry.get("decision"), entry.get("label")
     if kind not in get_args(Kind):
         raise BadInput(f"'decision' is {kind!r}, not one of {', '.join(get_args(Kind))}")
-    if kind == "skip":
+    if kind in ("skip", "remove"):
         label = None
     elif not isinstance(label, str) or label not in classes:
         raise BadInput(f"'label' is {label!r}, which is no class of this run")
     elif kind == "keep" and label != given[index]:
         raise BadInput(f"it keeps {given[index]!r}, but names {label!r}")
+    note = entry.get("note", "")
+    if not isinstance(note, str) or len(note) > LONGEST_NOTE:
+        raise BadInput(f"'note' is no text of at most {LONGEST_NOTE} letters")
     return Decision(
         step=step,
         index=index,
@@ -84,6 +90,7 @@ def parse(
         decision=cast(Kind, kind),
         label=label,
         time=time,
+        note=note,
     )
 
 

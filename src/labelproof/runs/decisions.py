@@ -50,12 +50,16 @@ class Decisions:
         """The labels a person stands for, by index: kept, accepted or chosen."""
         return {i: d.label for i, d in self.latest.items() if d.label is not None}
 
+    def removed(self) -> list[int]:
+        """The examples that a person wants gone, by index."""
+        return sorted(i for i, d in self.latest.items() if d.decision == "remove")
+
     def decide(self, wishes: Sequence[Mapping[str, Any]]) -> list[int]:
         """Take decisions as one step, and return the indices they concern.
 
         Args:
-            wishes: Each with `index`, `decision` (keep, accept, change or skip) and, but for skip,
-                `label`, the name of a class.
+            wishes: Each with `index`, `decision` (keep, accept, change, skip or remove) and, but
+                for the last two, `label`, the name of a class; a `note` where there is one.
 
         Raises:
             BadInput: If one of them makes no sense; then none is taken.
@@ -92,6 +96,7 @@ class Decisions:
             "given": self._known.given[index],
             "decision": wish.get("decision"),
             "label": wish.get("label"),
+            "note": wish.get("note") or "",
             "time": now,
         }
         found = parse(line, self._known.ids, self._known.given, self._known.classes)

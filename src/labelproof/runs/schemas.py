@@ -47,6 +47,7 @@ class NoiseRecord(Struct):
     """run.json: noise that was put in on purpose."""
 
     kind: str
+    realised: Share
     rate: float | None = None
 
 
@@ -162,6 +163,14 @@ class MeasuredRecord(Struct):
     reliability: ReliabilityRecord | None = None
     class_accuracy: list[Number] | None = None
     duplicates: DuplicatesRecord | None = None
+
+
+class BesideRecord(Struct):
+    """review.json."""
+
+    index: list[Count]
+    likeliest: list[list[tuple[Count, Share]]]
+    similar: list[list[Count]]
 
 
 class LinkRecord(Struct):

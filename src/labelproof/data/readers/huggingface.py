@@ -22,7 +22,7 @@ from labelproof.data.readers.picture_bytes import open_picture
 from labelproof.data.readers.pixels import Unreadable
 from labelproof.data.readers.reading_options import Progress, SourceOptions
 from labelproof.data.readers.table import from_frame
-from labelproof.errors import BadInput
+from labelproof.errors import BadInput, RunFailed
 
 TEST_PARTS = ("test", "validation", "val")
 MARKS = ("dataset_dict.json", "dataset_info.json", "state.json")
@@ -70,14 +70,23 @@ def load_saved(
     progress: Progress | None = None,
 ) -> Examples:
     """Examples of a saved data set; a saved dictionary has a training and perhaps a test part."""
-    datasets = need("datasets", "hf", "a saved Hugging Face data set")
+    need("datasets", "hf", "a saved Hugging Face data set")
     try:
-        found = datasets.load_from_disk(str(folder))
+        return _load(folder, options, like, progress)
+    except (BadInput, RunFailed):
+        raise
     except Exception as error:  # the library fails in many ways on a damaged folder
         raise BadInput(
             f"expected a data set written by save_to_disk in {printable(str(folder))}, but it "
             f"could not be read ({' '.join(str(error).split())[:120]}); save it again"
         ) from None
+
+
+def _load(
+    folder: Path, options: SourceOptions, like: Examples | None, progress: Progress | None
+) -> Examples:
+    datasets = need("datasets", "hf", "a saved Hugging Face data set")
+    found = datasets.load_from_disk(str(folder))
     about = {"source": "hugging face", "path": str(folder)}
     if not isinstance(found, datasets.DatasetDict):
         return _examples(found, options, like, progress, about)

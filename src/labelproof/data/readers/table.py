@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 import torch
 
+from labelproof.data.captions import Captions
 from labelproof.data.encoders.columns import (
     Frame,
     TableEncoder,
@@ -45,27 +46,6 @@ from labelproof.errors import BadInput
 
 COPY = "nearly repeats the label"
 MOST_SHOWN = 12  # columns in the caption of a row
-
-
-class Captions(Sequence[str]):
-    """Rows in short, written when asked for."""
-
-    def __init__(self, size: int, show: Callable[[int], str]) -> None:
-        self._size = size
-        self._show = show
-
-    def __len__(self) -> int:
-        return self._size
-
-    @overload
-    def __getitem__(self, row: int) -> str: ...
-    @overload
-    def __getitem__(self, row: slice) -> list[str]: ...
-    def __getitem__(self, row: int | slice) -> str | list[str]:
-        """One caption, or a list of them."""
-        if isinstance(row, slice):
-            return [self._show(place) for place in range(self._size)[row]]
-        return self._show(range(self._size)[row])
 
 
 def load_table(
@@ -201,7 +181,7 @@ def _encode(
     return _EncodedRows(
         vectors=vectors,
         encoder=encoder,
-        captions=Captions(len(frame), row_caption(shown)),
+        captions=Captions(frame, row_caption(shown), without=roles.named),
         warnings=tuple(
             f"{count} values of column {name!r} are not numbers and count as missing"
             for name, count in words.items()

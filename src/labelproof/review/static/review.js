@@ -61,15 +61,34 @@ function showOne() {
   if (!row) return;
   const title = verdict(row);
   title.id = "card-title";
-  $("card").replaceChildren(...content(state.run, row, 480), title, details(row), element("p", "id", row.id), element("p", "state", standing(row)));
+  $("card").replaceChildren(...content(state.run, row, 480), element("p", "id", called(row)));
+  $("verdict").replaceChildren(title, details(row), element("p", "state", standing(row)));
+  $("likeliest").replaceChildren(...bars(row));
+  $("likeliest").hidden = !row.likeliest.length;
+  $("note-text").value = row.decision ? row.decision.note : "";
+  for (const button of document.querySelectorAll("#actions button")) {
+    button.classList.toggle("main", button.dataset.act === likely(row));
+  }
   $("keep-name").textContent = row.given;
   $("accept-name").textContent = row.suggested;
   document.querySelector('#actions [data-act="accept"]').disabled = row.suggested === row.given;
   $("back").disabled = state.at === 0;
-  $("where").textContent = `no. ${at(row) + 1} of ${state.run.size.toLocaleString("en")} ${order() === "gain" ? "by expected gain" : "by suspicion"}`;
+  $("where").textContent = `${row.suspect ? "Suspect" : "Label"} ${row.rank[order()].toLocaleString("en")} of ${row.of.toLocaleString("en")}`;
+  showSimilar(row);
   for (const next of state.queue.slice(state.at + 1, state.at + 4)) {
     if (state.run.kind === "images" && !state.run.note) new Image().src = `picture/${next.index}/480`;
   }
+}
+
+// Not part of the row: it is fetched after the label is on the screen, and only for that one.
+async function showSimilar(row) {
+  $("similar").hidden = true;
+  let found = { rows: [] };
+  try { found = await ask(`api/similar/${row.index}`); } catch { return; }
+  if (state.queue[state.at] !== row || !found.rows.length) return;
+  $("near").replaceChildren(...found.rows.map((one) => neighbour(state.run, one)));
+  $("near").classList.toggle("texts", state.run.kind !== "images" || Boolean(state.run.note));
+  $("similar").hidden = false;
 }
 
 async function fetchQueue(start) {
@@ -88,7 +107,33 @@ async function move(by) {
   showOne();
 }
 
+// --- active filters, visible when the panel is closed
+
+function showChips() {
+  const form = $("filter").elements;
+  const chips = [];
+  const chip = (text, clear) => {
+    const button = element("button", "chip", `${text} ×`);
+    button.type = "button";
+    button.setAttribute("aria-label", `Remove the filter ${text}`);
+    button.addEventListener("click", () => { clear(); doing(restart); });
+    chips.push(button);
+  };
+  if (form.scope.value === "all") chip("all labels", () => { form.scope.value = "suspects"; });
+  if (form.status.value !== "open") chip(form.status.selectedOptions[0].textContent, () => { form.status.value = "open"; });
+  for (const name of ["given", "suggested"]) {
+    if (form[name].value) chip(`${name}: ${form[name].value}`, () => { form[name].value = ""; });
+  }
+  if (Number(form.least.value) > 0 || Number(form.most.value) < 100) {
+    chip(`confidence ${form.least.value || 0}–${form.most.value || 100}%`, () => { form.least.value = 0; form.most.value = 100; });
+  }
+  $("chips").replaceChildren(...chips);
+  $("chips").hidden = !chips.length;
+  $("filter-name").textContent = chips.length ? `Filter (${chips.length})` : "Filter";
+}
+
 async function restart() {
+  showChips();
   state.queue = [];
   state.at = 0;
   await fetchQueue(0);
@@ -131,10 +176,11 @@ function current() {
 }
 
 function wish(row, act, label) {
-  if (act === "skip") return { index: row.index, decision: "skip" };
+  const note = state.view === "one" && row === state.queue[state.at] ? $("note-text").value.trim() : "";
+  if (act === "skip" || act === "remove") return { index: row.index, decision: act, note };
   const name = act === "keep" ? row.given : act === "accept" ? row.suggested : label;
   const kind = name === row.given ? "keep" : name === row.suggested ? "accept" : "change";
-  return { index: row.index, decision: kind, label: name };
+  return { index: row.index, decision: kind, label: name, note };
 }
 
 function take(answer) {
@@ -261,6 +307,7 @@ function digitClass(key) {
 
 const KEYS = {
   k: () => decide("keep"), a: () => decide("accept"), c: () => choose(), s: () => decide("skip"),
+  x: () => decide("remove"), n: () => { if (state.view === "one") $("note-text").focus(); },
   u: undo, g: () => setView(state.view === "one" ? "grid" : "one"), "?": () => $("keys").showModal(),
   ArrowRight: () => arrow(1), ArrowLeft: () => arrow(-1), ArrowDown: () => arrow(columns()), ArrowUp: () => arrow(-columns()),
 };
@@ -306,6 +353,7 @@ function onAct(event) {
   const item = button.closest("#cards > li");
   const index = item ? Number(item.dataset.index) : undefined;
   if (button.dataset.act === "choose") choose(index);
+  else if (button.dataset.act === "class") decide("change", button.dataset.label);
   else decide(button.dataset.act, undefined, index);
 }
 
@@ -324,6 +372,15 @@ function connect() {
   $("filter").addEventListener("change", () => doing(restart));
   $("judge").addEventListener("click", () => doing(async () => { await ask("api/judge", {}); await restart(); }));
   $("filter").addEventListener("submit", (event) => event.preventDefault());
+  $("note-text").addEventListener("keydown", (event) => {
+    if (event.key === "Escape" || event.key === "Enter") { event.preventDefault(); $("card").focus({ preventScroll: true }); }
+  });
+  $("note-text").addEventListener("change", () => doing(async () => {
+    const row = state.queue[state.at]; // a note on what is decided already is saved at once
+    if (!row || !row.decision || row.decision.note === $("note-text").value.trim()) return;
+    take(await ask("api/decide", { decisions: [{ index: row.index, decision: row.decision.kind, label: row.decision.label, note: $("note-text").value.trim() }] }));
+    say("Note saved.");
+  }));
   $("find").addEventListener("input", () => listClasses($("find").value));
   $("find").addEventListener("keydown", (event) => {
     const first = $("classes").querySelector("button");

@@ -10,6 +10,7 @@ function element(kind, style, text) {
   return made;
 }
 
+const called = (row) => /^[0-9]+$/.test(row.id) ? `row ${row.id}` : row.id;
 const percent = (value) => value > 0.995 ? ">99%" : value < 0.005 ? "<1%" : `${Math.round(100 * value)}%`;
 
 function picture(row, edge) {
@@ -27,9 +28,53 @@ function picture(row, edge) {
 function content(run, row, edge) {
   const parts = [];
   if (run.kind === "images" && !run.note) parts.push(picture(row, edge));
-  if (row.text) parts.push(element("p", "words", row.text));
+  if (row.cells && edge > 160) parts.push(cells(row.cells));
+  else if (row.text) parts.push(element("p", "words", row.text));
   if (row.votes) parts.push(element("p", "votes", row.votes.map(([who, label, right]) => `${who}: ${label} (${percent(right)})`).join(", ")));
   return parts;
+}
+
+function cells(pairs) {
+  const table = element("table", "cells");
+  const body = element("tbody");
+  for (const [name, value] of pairs) {
+    const line = element("tr");
+    const head = element("th", "", name);
+    head.scope = "row";
+    line.append(head, element("td", value ? "" : "quiet", value || "missing"));
+    body.append(line);
+  }
+  table.append(body);
+  return table;
+}
+
+// What a careful person would most likely do: the button for it stands out, if any does.
+function likely(row) {
+  if (row.suggested !== row.given && row.p_suggested >= 0.5) return "accept";
+  return row.p_clean >= 0.5 ? "keep" : "";
+}
+
+function bars(row) {
+  return row.likeliest.map(([name, sure]) => {
+    const button = element("button", "bar-choice");
+    button.type = "button";
+    button.dataset.act = "class";
+    button.dataset.label = name;
+    const given = name === row.given ? " (given)" : "";
+    button.append(element("span", "name", name + given), element("span", "number", percent(sure)));
+    const meter = element("meter");
+    meter.min = 0; meter.max = 1; meter.value = sure;
+    meter.setAttribute("aria-hidden", "true");
+    button.append(meter);
+    button.setAttribute("aria-label", `${name}, ${percent(sure)}: decide for this class`);
+    return button;
+  });
+}
+
+function neighbour(run, row) {
+  const item = element("li");
+  item.append(...content(run, row, 160), element("p", "change", row.given), element("p", "id", called(row)));
+  return item;
 }
 
 function verdict(row) {
@@ -46,11 +91,12 @@ function verdict(row) {
 function standing(row) {
   if (!row.decision) return "";
   if (row.decision.kind === "skip") return "skipped";
+  if (row.decision.kind === "remove") return "removed";
   return row.decision.kind === "keep" ? `kept ${row.decision.label}` : `changed to ${row.decision.label}`;
 }
 
 function details(row) {
-  return element("p", "sure", `${percent(row.p_suggested)} sure of the suggestion; given label right: ${percent(row.p_clean)}`);
+  return element("p", "sure", `Chance that the given label is right: ${percent(row.p_clean)}`);
 }
 
 function card(run, row) {
@@ -60,7 +106,7 @@ function card(run, row) {
   if (row.decision) item.dataset.state = row.decision.kind;
   const buttons = element("div", "row");
   for (const [act, sign, name] of [["keep", "Keep", "Keep"], ["accept", "Accept", "Accept"], ["choose", "Other…", "Choose another class"], ["skip", "Skip", "Skip"]]) {
-    const button = element("button", act === "accept" ? "main" : "", sign);
+    const button = element("button", act === likely(row) ? "main" : "", sign);
     button.type = "button";
     button.dataset.act = act;
     button.disabled = act === "accept" && row.suggested === row.given;
@@ -68,7 +114,7 @@ function card(run, row) {
     button.setAttribute("aria-label", `${name}: ${row.id}`);
     buttons.append(button);
   }
-  item.append(...content(run, row, 160), verdict(row), element("p", "sure", percent(row.p_suggested) + " sure"),
-    element("p", "id", row.id), element("p", "state", standing(row)), buttons);
+  item.append(...content(run, row, 160), verdict(row), element("p", "sure", row.suggested === row.given ? `right: ${percent(row.p_clean)}` : `${percent(row.p_suggested)} sure`),
+    element("p", "id", called(row)), element("p", "state", standing(row)), buttons);
   return item;
 }

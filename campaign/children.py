@@ -1,0 +1,59 @@
+"""Commands of labelproof in forked children: torch is imported once, so a start takes no time."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+
+def start(words: Sequence[str], log: Path, folder: Path | None = None) -> int:
+    """Run a command in a child of its own; returns its process id."""
+    import labelproof.cli.app  # noqa: F401 (before the fork, so that each child has it)
+
+    child = os.fork()
+    if child:
+        return child
+    code = 70
+    try:
+        if folder is not None:
+            os.chdir(folder)
+        handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        os.dup2(handle, 1)
+        os.dup2(handle, 2)
+        sys.argv = ["labelproof", *words]
+        from labelproof.cli import main
+
+        main()
+        code = 0
+    except SystemExit as end:
+        code = int(end.code or 0) if not isinstance(end.code, str) else 1
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def ended(child: int, limit: float = 300.0) -> int:
+    """Wait for a child; its exit code, negative for a signal. One that hangs is killed."""
+    stop = time.monotonic() + limit
+    while time.monotonic() < stop:
+        found, status = os.waitpid(child, os.WNOHANG)
+        if found:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.005)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    raise TimeoutError(f"process {child} did not end in {limit:g} s")
+
+
+def run(words: Sequence[str], log: Path, folder: Path | None = None) -> int:
+    """Run a command to its end; its exit code."""
+    return ended(start(words, log, folder))

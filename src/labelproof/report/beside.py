@@ -1,0 +1,103 @@
+"""review.json: what the review page shows beside a label, for the least trusted labels.
+
+The likeliest classes with their probabilities, and the examples most like it. Both need the model's
+output or all inputs, which only the end of a run has at hand.
+Shapes: N examples, D numbers each, M least trusted.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch.nn.functional import adaptive_avg_pool2d
+
+from labelproof.data.examples import Examples, Inputs
+from labelproof.errors import BadInput
+from labelproof.files import write_json
+from labelproof.json_files import read_json
+from labelproof.judging.label_table import LabelRows, knowing_label
+from labelproof.judging.verdict import Judged
+from labelproof.run_files import BESIDE
+from labelproof.runs.schemas import BesideRecord
+
+MOST = 3000  # labels that get this
+CLASSES = 3
+SIMILAR = 6
+LARGEST = 60_000  # examples among which the similar ones are looked for
+CHUNK = 4096
+EDGE = 12  # pictures are compared at this size
+Floats = npt.NDArray[np.float32]
+
+
+def write_beside(folder: Path, ended: Judged, train: Examples, rows: LabelRows) -> None:
+    """Write review.json of a run that just ended."""
+    index = rows.index[:MOST]
+    content = {
+        "index": index.tolist(),
+        "likeliest": _likeliest(ended, index),
+        "similar": _similar(train.x, index),
+    }
+    write_json(folder / BESIDE, content)
+
+
+def read_beside(folder: Path, classes: int, size: int) -> dict[int, dict[str, Any]]:
+    """What stands beside each of the least trusted labels, by index; nothing in older runs.
+
+    Raises:
+        BadInput: If the file is damaged.
+    """
+    path = folder / BESIDE
+    if not path.is_file():
+        return {}
+    found = read_json(path, BesideRecord, "restore the run folder, or delete the file")
+    parts = zip(found["index"], found["likeliest"], found["similar"], strict=False)
+    known = {
+        index: {"likeliest": likeliest, "similar": similar} for index, likeliest, similar in parts
+    }
+    codes = {int(pair[0]) for likeliest in found["likeliest"] for pair in likeliest}
+    places = {place for similar in found["similar"] for place in similar} | set(known)
+    if max(codes, default=0) >= classes or max(places, default=0) >= size:
+        raise BadInput(f"{path} is of another run; restore the run folder, or delete the file.")
+    return known
+
+
+def _likeliest(ended: Judged, index: npt.NDArray[np.int64]) -> list[list[tuple[int, float]]]:
+    rows = torch.from_numpy(index)
+    result = ended.calibrated
+    judged = knowing_label(result.probabilities[rows], result.task.y[rows], result.clean[rows])
+    sure, code = judged.topk(min(CLASSES, judged.shape[1]), dim=1)
+    pairs = zip(code.tolist(), sure.tolist(), strict=True)
+    return [[(c, round(p, 4)) for c, p in zip(*both, strict=True)] for both in pairs]
+
+
+def _similar(x: Inputs, index: npt.NDArray[np.int64]) -> list[list[int]]:
+    """The examples whose inputs point most nearly the same way, nearest first."""
+    if len(x) > LARGEST:
+        return [[] for _ in index]
+    vectors = _directions(x)
+    found: list[list[int]] = []
+    for start in range(0, len(index), CHUNK):
+        part = index[start : start + CHUNK]
+        near = vectors[part] @ vectors.T
+        near[np.arange(len(part)), part] = -np.inf  # not itself
+        best = np.argsort(-near, axis=1, kind="stable")[:, :SIMILAR]
+        found += best[:, : len(x) - 1].tolist()
+    return found
+
+
+def _directions(x: Inputs) -> Floats:
+    """Unit vectors (N, D) of inputs less their mean; pictures are shrunk first."""
+    parts = []
+    for start in range(0, len(x), CHUNK):
+        batch = x.take(torch.arange(start, min(start + CHUNK, len(x)))).float()
+        if batch.ndim == 4:
+            batch = adaptive_avg_pool2d(batch.permute(0, 3, 1, 2), EDGE)
+        parts.append(batch.reshape(len(batch), -1))
+    whole = torch.cat(parts)
+    whole = whole - whole.mean(0)
+    norms = whole.norm(dim=1, keepdim=True).clamp_min(1e-12)
+    return np.asarray((whole / norms).numpy(), dtype=np.float32)
