@@ -115,7 +115,7 @@ class Queue:
         self._status[self._place[index]] = kind
 
     def rank(self, place: int) -> tuple[dict[str, int], int]:
-        """Which of how many a label is, in each order: of the suspects if it is one, else of all."""
+        """Which of how many a label is, in each order: of the suspects, or of all labels."""
         if not self.rows.suspect[place]:
             return {name: number + 1 for name, number in self.at(place).items()}, len(self.rows)
         numbers = {name: int(ranks[place]) for name, ranks in self._ranks.items()}
