@@ -1,4 +1,4 @@
-"""Which of two splits is taken: mirrored or free Gaussians, Gaussians or scaled scores."""
+"""Which of two splits is taken, and what is said of values that are all the same."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from labelproof import functional as fn
+from labelproof.functional import TwoGaussians, fit_two_gaussians
 
 
 def margins(share_wrong: float, seed: int = 0) -> Tensor:
@@ -54,3 +55,14 @@ def test_the_kurtosis_may_reach_its_limit() -> None:
     calm = margins(0.3)
     limit = fn.excess_kurtosis(calm)
     assert torch.equal(fn.gaussians_or_scaled(calm, limit), fn.two_gaussians(calm))
+
+
+def test_equal_values_are_one_component_without_spread() -> None:
+    found = fit_two_gaussians(torch.full((5,), 2.5))
+    assert found == TwoGaussians(means=(2.5, 2.5), stds=(0.0, 0.0), weights=(0.0, 1.0))
+
+
+def test_the_value_of_the_given_label_is_taken_from_each_row() -> None:
+    values = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    assert fn.of_label(values, torch.tensor([2, 0])).tolist() == [3.0, 4.0]
+    assert fn.of_label(values[:1], torch.tensor([1])).tolist() == [2.0]
