@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import get_type_hints
 
@@ -302,3 +303,11 @@ def test_bad_input_is_one_sentence_and_leaves_nothing(labelproof, tmp_path, word
     assert said in err
     assert err.count("\n") == 1
     assert not (tmp_path / "runs").exists() or not list(Path("runs").glob("*/cells"))
+
+
+def test_blocks_of_consecutive_labels_are_one_option_away(tmp_path, cifar_folder):
+    sources = Sources(out=tmp_path, data=cifar_folder, methods=("ce",), blocks=True)
+    cells = experiment("synthetic").cells("paper", sources, 1)
+    noises = {cell.column: dict(pairwise(cell.command))["--noise"] for cell in cells}
+    assert noises["CIFAR-100 asym. 40%"] == "asymmetric-cifar100-blocks:0.4"
+    assert noises["CIFAR-10 asym. 40%"] == "asymmetric-cifar10:0.4"

@@ -6,17 +6,20 @@ import pytest
 
 from labelproof.errors import BadInput
 from labelproof.methods import METHODS
+from labelproof.methods.dpc import DPC
 from labelproof.nets import NETS
 from labelproof.recipes.load import Recipe, Recipes, read, recipes_of
 from labelproof.recipes.recipe import (
     chosen_method,
     chosen_net,
+    departure,
     is_ours,
     nearest_recipe,
     own_data,
     published,
     published_names,
 )
+from labelproof.training.settings import settings_of
 from tiny import blobs
 
 
@@ -201,3 +204,19 @@ def test_fast_is_ours_on_the_compact_network_with_one_cycle(name):
     assert max(rates) == pytest.approx(method.lr, rel=0.1)
     assert rates[-1] < 0.1 * method.lr
     assert rates.index(max(rates)) in (method.epochs // 4 - 1, method.epochs // 4)
+
+
+def test_paper_is_the_published_algorithm_on_any_data():
+    for kind in ("vectors", "images"):
+        method = chosen_method("dpc", kind, {}, "paper")
+        lengths = {"epochs", "warmup", "batch", "lr", "ramp", "lambda_u", "alpha"}
+        changed = {k for k, v in settings_of(method).items() if v != settings_of(DPC())[k]}
+        assert changed <= lengths
+    assert chosen_method("dpc", "vectors", {}, "paper").epochs <= 20
+
+
+def test_defaults_that_are_not_the_published_algorithm_say_so_in_a_clause():
+    assert "not the paper's algorithm" in departure("dpc", None)
+    assert "--recipe paper" in departure("dpc", None)
+    assert departure("dpc", "paper") == departure("dpc", "cifar10n-worst") == ""
+    assert departure("ce", None) == ""

@@ -28,7 +28,7 @@ def test_the_listing_for_people_says_whose_recipes_are_ours(labelproof):
     code, out, _ = labelproof("methods")
     assert code == 0
     words = " ".join(out.split())
-    assert "coteaching 18 of 27" in words
+    assert "coteaching 19 of 28" in words
     assert "bootstrap 14 of 14" in words
     assert "edl 2 of 3, mlnt 6 of 7" in words
     _, text, _ = labelproof("methods", "--help")

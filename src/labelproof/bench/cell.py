@@ -72,6 +72,7 @@ class Sources:
     methods: tuple[str, ...] | None = None
     labels: tuple[str, ...] | None = None
     epochs: int | None = None  # instead of the scale's own number
+    blocks: bool = False  # asymmetric CIFAR-100 by blocks of consecutive labels
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -51,7 +51,8 @@ SYNTHETIC_NOTE = (
     "here) are best epochs; JPL fails at 80% in its own paper too. ‡ is from the method's own "
     "paper: the last epoch for SAT, a best one for SSR+ and ProMix. How asymmetric CIFAR-100 "
     "noise was made is not known: the released generator cannot make it; ours moves a class to the "
-    "next of its superclass."
+    "next of its superclass, and with --blocks to the next of five consecutive ones, as in the "
+    "code of ELR+ and UniCon."
 )
 
 HUMAN_COLUMNS = ("aggre", "rand1", "rand2", "rand3", "worst", "noisy100")

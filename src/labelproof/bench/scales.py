@@ -63,6 +63,8 @@ def synthetic_settings(scale: Scale, sources: Sources, names: Sequence[str]) -> 
         words = data_words(scale, sources, data)
         if words is not None:
             noise = f"{kind}:{rate}" if kind == "symmetric" else f"{kind}-{data}:{rate}"
+            blocks = sources.blocks and noise.startswith("asymmetric-cifar100")
+            noise = noise.replace("cifar100", "cifar100-blocks") if blocks else noise
             flat = of_vectors(scale, sources)
             title = "vectors" if flat else "digits" if scale == "tiny" else TITLES[data]
             found.append(

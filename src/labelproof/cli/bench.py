@@ -69,6 +69,14 @@ def bench(
     epochs: Annotated[
         int | None, typer.Option(help="Epochs of every run, instead of the scale's.", min=1)
     ] = None,
+    blocks: Annotated[
+        bool,
+        typer.Option(
+            "--blocks",
+            help="Asymmetric CIFAR-100 as most published columns had it: within blocks of five "
+            "consecutive labels, not within superclasses.",
+        ),
+    ] = False,
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", help="Print the grid and how long it would take; run nothing."),
@@ -94,6 +102,7 @@ def bench(
         methods=_split(methods),
         labels=_split(labels),
         epochs=epochs,
+        blocks=blocks,
     )
     for option, value in (("methods", methods), ("labels", labels)):
         if value and option not in found.takes:

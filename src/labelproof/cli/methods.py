@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from labelproof.methods import METHODS
-from labelproof.recipes.recipe import is_ours, published_names
+from labelproof.recipes.recipe import departure, is_ours, published_names
 
 JSON_HELP = (
     "Print JSON, with every setting and its default. `recipes` lists the names for --recipe; "
@@ -36,6 +36,9 @@ def methods(
         "X of them kept as labelled.\nSettings, their defaults, and recipes: labelproof methods "
         f"--json\nRecipes are published settings. Ours, where the authors gave no values: {ours()}."
     )
+    for row in catalogue():
+        if row["differs"]:
+            console.print(f"Defaults of {row['name']} for your own data: {row['differs']}.")
 
 
 def ours() -> str:
@@ -59,6 +62,7 @@ def catalogue() -> list[dict[str, Any]]:
             "cost": method.about.cost,
             "recipes": published_names(name),
             "recipes_ours": [r for r in published_names(name) if is_ours(name, r)],
+            "differs": departure(name, None),
             "settings": {f.name: f.default for f in fields(method)},  # type: ignore[arg-type]
         }
         for name, method in METHODS.items()

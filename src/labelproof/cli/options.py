@@ -173,8 +173,9 @@ Epochs = Annotated[int | None, typer.Option(help="Passes over the data.", rich_h
 Recipe = Annotated[
     str | None,
     typer.Option(
-        help="Start from published settings, such as cifar10-symmetric-0.5; all, and which of them "
-        "are ours, are listed by `labelproof methods --json`.",
+        help="Start from published settings, such as cifar10-symmetric-0.5, or for dpc `paper`: "
+        "the published algorithm on any data. `labelproof methods --json` lists all, and which of "
+        "them are ours.",
         rich_help_panel=TRAINING,
     ),
 ]

@@ -3,6 +3,8 @@
     [vectors]                    where `labelproof fit` starts from on a user's own vectors,
     [images]                     and on their images; settings left out are the record's
 
+    differs = "..."              a clause: how these two differ from the published algorithm
+
     [[published]]                settings that some published experiments share
     names = ["cifar10-..."]      the experiments, by the name that --recipe takes
     source = "appendix, table 1" where they were published
@@ -48,6 +50,7 @@ class Recipes:
     vectors: Mapping[str, Any] = field(default_factory=dict)
     images: Mapping[str, Any] = field(default_factory=dict)
     published: Mapping[str, Recipe] = field(default_factory=dict)
+    differs: str = ""
 
 
 @cache
@@ -67,6 +70,7 @@ def read(text: str) -> Recipes:
         published={
             name: recipe for longer in (False, True) for name, recipe in _all(groups, longer)
         },
+        differs=tables.get("differs", ""),
     )
 
 

@@ -42,6 +42,17 @@ def own_data(name: str, kind: Kind) -> Method:
     return method_type(name)(**(known.vectors if kind == "vectors" else known.images))
 
 
+def departure(name: str, recipe: str | None) -> str:
+    """A clause: how the defaults for a user's own data differ from the published algorithm."""
+    return recipes_of(name).differs if recipe is None else ""
+
+
+def for_kind(name: str, recipe: str | None, kind: Kind) -> str | None:
+    """The recipe, or its form for vectors, such as paper-vectors, where the data is vectors."""
+    longer = f"{recipe}-vectors"
+    return longer if kind == "vectors" and longer in published_names(name) else recipe
+
+
 def published(name: str, experiment: str) -> Method:
     """The method called `name` as published for `experiment`, such as cifar10-symmetric-0.5."""
     return method_type(name)(**_recipe(name, experiment).settings)
@@ -92,6 +103,7 @@ def chosen_method(
     Where the number of examples is given, few of them get smaller batches and more epochs. Fewer
     epochs also shorten what is counted in epochs, unless the user sets it.
     """
+    recipe = for_kind(name, recipe, kind)
     start = published(name, recipe) if recipe else own_data(name, kind)
     if size is not None and not recipe:
         start = suited(start, size, kind)

@@ -39,6 +39,8 @@ def how(facts: Facts) -> list[str]:
         f"{many(len(task['classes']), 'class', 'classes')} ({data_name(facts)}); "
         f"this took {took} on {record['device']}."
     ]
+    if record.get("differs"):
+        lines.append(f"Its settings for your own data are {record['differs']}.")
     return lines + [choice["why"] for choice in (record.get("chosen") or {}).values()]
 
 

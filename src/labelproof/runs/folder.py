@@ -32,6 +32,7 @@ from labelproof.files import PARTIAL, write_json, written_whole
 from labelproof.json_files import read_json
 from labelproof.judging.label_table import LabelRows
 from labelproof.judging.verdict import Judged
+from labelproof.recipes.recipe import departure
 from labelproof.run_files import (
     CALIBRATION,
     FOLDS,
@@ -70,6 +71,7 @@ def describe(run: Assembled, command: Sequence[str]) -> dict[str, Any]:
         "spec": run.spec.describe(),
         "method": run.spec.method,
         "settings": settings_of(run.method),
+        "differs": departure(run.spec.method, run.spec.recipe),  # from the published algorithm
         "chosen": {},  # settings that were left open, once they are chosen: value and reason
         "net": run.net,
         "seed": run.spec.seed,

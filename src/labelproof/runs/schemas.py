@@ -74,6 +74,7 @@ class RunRecord(Struct):
     settings: dict[str, Any]
     net: str
     task: TaskRecord
+    differs: str = ""
     seed: int = 0
     labelproof: str = ""
     started: str = ""

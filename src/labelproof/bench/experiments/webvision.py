@@ -23,7 +23,7 @@ from labelproof.recipes.recipe import published_names
 from labelproof.runs.load import load_model
 from labelproof.runs.spec import load_spec
 
-NEW = ("d2l", "mentornet", "incv", "ssr")  # settings are ours, numbers are published
+NEW = ("coteaching", "d2l", "mentornet", "incv", "ssr")  # settings are ours
 ALL = ("dividemix", "elr_plus", "unicon", *NEW, "dpc", STAR)
 ROWS: dict[Scale, tuple[str, ...]] = {
     "paper": ALL,
