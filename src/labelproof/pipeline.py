@@ -23,7 +23,7 @@ from labelproof.errors import BadInput
 from labelproof.judging.tune import choose_lambda_u, decided, undecided
 from labelproof.judging.verdict import Judged, judge
 from labelproof.nets import VECTOR_NETS
-from labelproof.recipes.recipe import chosen_method, chosen_net
+from labelproof.recipes.recipe import chosen_method, chosen_net, with_views
 from labelproof.run_files import FOLDS, TENSORBOARD, TRIALS
 from labelproof.runs import folder as runfolder
 from labelproof.runs.held import hold, write_held
@@ -95,6 +95,9 @@ def assemble(spec: RunSpec, given: Given = NOTHING) -> Assembled:
     method = given.method or chosen_method(
         spec.method, data.kind, spec.settings, spec.recipe, len(data)
     )
+    if given.method is None:
+        views = with_views(prepared.task.views, spec.method, spec.recipe)
+        prepared = replace(prepared, task=replace(prepared.task, views=views))
     net = given.net or chosen_net(spec.net, spec.method, data.kind, spec.recipe)
     trunk, name = make_trunk(net, prepared.task)
     return Assembled(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
+import torch
 
 from labelproof.errors import BadInput
 from labelproof.methods import METHODS
@@ -18,8 +21,10 @@ from labelproof.recipes.recipe import (
     own_data,
     published,
     published_names,
+    with_views,
 )
 from labelproof.training.settings import settings_of
+from labelproof.views import ImageViews, VectorViews
 from tiny import blobs
 
 
@@ -220,3 +225,20 @@ def test_defaults_that_are_not_the_published_algorithm_say_so_in_a_clause():
     assert "--recipe paper" in departure("dpc", None)
     assert departure("dpc", "paper") == departure("dpc", "cifar10n-worst") == ""
     assert departure("ce", None) == ""
+
+
+def test_views_are_the_authors_where_they_have_their_own():
+    small = ImageViews(mean=(0.5,) * 3, std=(0.2,) * 3)
+    large = replace(small, size=299, crop="resized", padding=0, policy="imagenet", cutout=0)
+    assert with_views(large, "unicon", None) == large
+    assert with_views(small, "dpc", "cifar10-symmetric-0.5") == small
+    web = with_views(large, "elr_plus", "webvision")
+    assert (web.size, web.crop, web.padding) == (227, "pad", 0)
+    assert with_views(large, "unicon", "webvision").crop == "pad"
+    vectors = VectorViews(mean=torch.zeros(3), std=torch.ones(3))
+    assert with_views(vectors, "unicon", None) is vectors
+
+
+def test_unicon_has_its_own_batches_on_webvision():
+    method = published("unicon", "webvision")
+    assert (method.warm_batch, method.others(0.1), method.others(0.9)) == (96, 24, 24)

@@ -20,6 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from labelproof import functional as fn
+from labelproof.data.task import Strong
 from labelproof.functional.neighbours import label_votes, nearest_by_angle
 from labelproof.nets.heads import linear
 from labelproof.training.batches import Batch, View
@@ -35,6 +36,7 @@ from labelproof.training.settings import (
     check,
 )
 
+STRONG = Strong(small="cifar10_ninths", large="imagenet")  # after crop and flip, as released
 WIDTH, HIDDEN = 128, 256  # of what the consistency loss compares
 
 
@@ -120,8 +122,8 @@ class SSR:
         rate = fn.cosine_decay(self.lr, run.epoch, self.epochs, self.lr_floor * self.lr)
         learner.set_lr(rate)
         rows = balanced(chosen.labels, chosen.selected, run.rng)
-        kept = run.batches(self.batch, rows, ("strong", "strong"), forever=True)
-        for x, u in zip(kept, run.batches(self.batch, views=("weak", "strong")), strict=False):
+        kept = run.batches(self.batch, rows, (STRONG, STRONG), forever=True)
+        for x, u in zip(kept, run.batches(self.batch, views=("weak", STRONG)), strict=False):
             losses = [self.supervised(learner, x, chosen.labels, run)]
             if self.consistency:
                 losses.append(self.consistency * compared(learner, u))

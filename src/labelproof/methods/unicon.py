@@ -103,6 +103,8 @@ class UniCon:
     epochs: Count = 350
     warmup: WarmUp = 10
     batch: PerStep = 64  # B; B / 2R unlabelled examples join the labelled ones in a step
+    warm_batch: Natural = 0  # examples a step of the warm-up; 0: 2 B
+    others_batch: Natural = 0  # unlabelled examples a step; 0: B / 2R
     lr: Positive = 0.02
     momentum: Share = 0.9
     weight_decay: NonNegative = 5e-4
@@ -181,7 +183,7 @@ class UniCon:
         """Cross-entropy on all given labels, plus the negative entropy where asked."""
         learner.net.train()
         learner.set_lr(lr)
-        for batch in run.batches(2 * self.batch):
+        for batch in run.batches(self.warm_batch or 2 * self.batch):
             logits = learner.net(batch.views[0])
             given = one_hot(batch.y, run.task.num_classes).float()
             losses = [self.objective.of_targets(logits, given).mean()]
@@ -246,6 +248,8 @@ class UniCon:
 
     def others(self, share: float) -> int:
         """Unlabelled examples of a step, int(B / 2R), at most `MOST` times B."""
+        if self.others_batch:
+            return self.others_batch
         return max(1, int(min(self.batch / max(2 * share, 1e-9), MOST * self.batch)))
 
     # ---- MixMatch on the two parts ----

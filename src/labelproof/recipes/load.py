@@ -10,6 +10,7 @@
     source = "appendix, table 1" where they were published
     net = "resnet34"             the network, if "auto" would choose another on this data
     ours = true                  the authors gave no values; this is our reading of the method
+    views = { size = 227 }       views of this experiment's images, where others are usual
     star = { consistency = 1.0 } every NAME has a longer form NAME-star, which adds these; it can
                                  be `ours` where NAME is not
     lr = 0.02                    any setting of the method
@@ -41,6 +42,7 @@ class Recipe:
     source: str
     net: str = "auto"
     ours: bool = False
+    views: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +80,7 @@ def _all(groups: list[dict[str, Any]], longer: bool) -> Iterator[tuple[str, Reci
     """Every experiment of the groups, or the longer form of those that have one."""
     for group in groups:
         rest = dict(group)
-        about = {key: rest.pop(key) for key in ("source", "net", "ours") if key in rest}
+        about = {key: rest.pop(key) for key in ("source", "net", "ours", "views") if key in rest}
         star, names = rest.pop("star", NONE), rest.pop("names", None)
         for name in names or next(v for v in rest.values() if isinstance(v, dict)):
             own = {k: v[name] if isinstance(v, dict) else v for k, v in rest.items()}

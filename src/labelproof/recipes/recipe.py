@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from labelproof.data.examples import Kind
 from labelproof.data.readers.published.humans import SETS
+from labelproof.data.task import Views
 from labelproof.errors import BadInput
 from labelproof.methods import METHODS
 from labelproof.noise.spec import KINDS
@@ -20,6 +21,7 @@ from labelproof.recipes.load import STAR, Recipe, recipes_of
 from labelproof.recipes.sizing import shortened, suited
 from labelproof.training.protocol import Method
 from labelproof.training.settings import nearest, read_changes, settings_of
+from labelproof.views.images import ImageViews
 
 DATA = ("digits", "mnist", "cifar10", "cifar100")  # in names such as cifar10-symmetric-0.5
 DEFAULT = "default"  # in names of settings that released code has for noise of any kind
@@ -51,6 +53,13 @@ def for_kind(name: str, recipe: str | None, kind: Kind) -> str | None:
     """The recipe, or its form for vectors, such as paper-vectors, where the data is vectors."""
     longer = f"{recipe}-vectors"
     return longer if kind == "vectors" and longer in published_names(name) else recipe
+
+
+def with_views(views: Views, name: str, recipe: str | None) -> Views:
+    """The views of the data, changed to those of the recipe where it has others."""
+    if recipe is None or not isinstance(views, ImageViews):
+        return views
+    return replace(views, **_recipe(name, recipe).views)
 
 
 def published(name: str, experiment: str) -> Method:
