@@ -72,6 +72,15 @@ class Page:
         self.until(lambda: self.js("document.querySelector('#card img')?.naturalWidth > 0"))
         return self
 
+    def worst_first(self) -> Page:
+        """Order the labels by suspicion alone, and wait for the first."""
+        self.until(lambda: self.js("document.querySelector('#card-title') !== null"))
+        order = "(form => { form.elements.order.value = 'suspicion'; "
+        order += "form.dispatchEvent(new Event('change')) })(document.getElementById('filter'))"
+        self.js(order)
+        self.until(lambda: self.js("work.then(() => true)"))
+        return self
+
     def complaints(self) -> list[str]:
         """What the browser found wrong, such as what the page's policy forbids."""
         return [

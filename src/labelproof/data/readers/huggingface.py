@@ -87,6 +87,8 @@ def _load(
 ) -> Examples:
     datasets = need("datasets", "hf", "a saved Hugging Face data set")
     found = datasets.load_from_disk(str(folder))
+    for part in found.values() if isinstance(found, datasets.DatasetDict) else [found]:
+        part.data.table.validate(full=True)  # else Arrow ends the process where offsets are wrong
     about = {"source": "hugging face", "path": str(folder)}
     if not isinstance(found, datasets.DatasetDict):
         return _examples(found, options, like, progress, about)
