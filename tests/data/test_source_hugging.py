@@ -115,6 +115,7 @@ def fake_transformers(monkeypatch):
     fake = SimpleNamespace(
         AutoTokenizer=SimpleNamespace(from_pretrained=load_tokenizer),
         AutoModel=SimpleNamespace(from_pretrained=load_model),
+        utils=SimpleNamespace(logging=SimpleNamespace(disable_progress_bar=lambda: None)),
     )
     monkeypatch.setitem(sys.modules, "transformers", fake)
 

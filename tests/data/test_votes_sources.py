@@ -95,9 +95,7 @@ def test_pictures_with_a_csv_of_votes_keep_the_rows_that_can_be_read(tmp_path: P
     _check(load(tmp_path, options))
     long = wide.melt("file", PEOPLE, "who", "label")
     long[long["label"] != ""].to_csv(tmp_path / "votes.csv", index=False)
-    options = SourceOptions(
-        labels=tmp_path / "votes.csv", annotator_column="who", max_bad=0.5
-    )
+    options = SourceOptions(labels=tmp_path / "votes.csv", annotator_column="who", max_bad=0.5)
     found = load(tmp_path, options)
     assert found.votes is not None
     assert sorted(found.votes.table.tolist()) == sorted(CODES)
