@@ -2,6 +2,9 @@
 
     [vectors]                    where `labelproof fit` starts from on a user's own vectors,
     [images]                     and on their images; settings left out are the record's
+    [[vectors.sizes]]            what changes
+    examples = 5000              from so many examples on
+    weight_decay = 0.002
 
     differs = "..."              a clause: how these two differ from the published algorithm
 
@@ -24,11 +27,13 @@ A method without a file has its record's defaults for all data, and no published
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
 from typing import Any
+
+from labelproof.data.examples import Kind
 
 STAR = "-star"  # ends names of a method's longer form
 NONE: Mapping[str, Any] = {}
@@ -51,8 +56,17 @@ class Recipes:
 
     vectors: Mapping[str, Any] = field(default_factory=dict)
     images: Mapping[str, Any] = field(default_factory=dict)
+    sizes: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)  # by kind
     published: Mapping[str, Recipe] = field(default_factory=dict)
     differs: str = ""
+
+    def own(self, kind: Kind, size: int | None = None) -> dict[str, Any]:
+        """Settings for so many of a user's own images or vectors."""
+        settings = dict(self.vectors if kind == "vectors" else self.images)
+        for change in self.sizes.get(kind, ()):
+            if size is not None and size >= change["examples"]:
+                settings |= {name: v for name, v in change.items() if name != "examples"}
+        return settings
 
 
 @cache
@@ -65,10 +79,13 @@ def recipes_of(method: str) -> Recipes:
 def read(text: str) -> Recipes:
     """Recipes as their file states them."""
     tables = tomllib.loads(text)
+    own = {kind: dict(tables.get(kind, NONE)) for kind in ("vectors", "images")}
+    sizes = {kind: tuple(map(_frozen, table.pop("sizes", ()))) for kind, table in own.items()}
     groups = tables.get("published", [])
     return Recipes(
-        vectors=_frozen(tables.get("vectors", NONE)),
-        images=_frozen(tables.get("images", NONE)),
+        vectors=_frozen(own["vectors"]),
+        images=_frozen(own["images"]),
+        sizes=sizes,
         published={
             name: recipe for longer in (False, True) for name, recipe in _all(groups, longer)
         },

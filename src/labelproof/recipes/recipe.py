@@ -38,10 +38,9 @@ def method_type(name: str) -> type[Method]:
     return METHODS[name]
 
 
-def own_data(name: str, kind: Kind) -> Method:
-    """The method called `name` with the defaults for a user's own images or vectors."""
-    known = recipes_of(name)
-    return method_type(name)(**(known.vectors if kind == "vectors" else known.images))
+def own_data(name: str, kind: Kind, size: int | None = None) -> Method:
+    """The method called `name` with the defaults for so many of a user's own images or vectors."""
+    return method_type(name)(**recipes_of(name).own(kind, size))
 
 
 def departure(name: str, recipe: str | None) -> str:
@@ -113,7 +112,7 @@ def chosen_method(
     epochs also shorten what is counted in epochs, unless the user sets it.
     """
     recipe = for_kind(name, recipe, kind)
-    start = published(name, recipe) if recipe else own_data(name, kind)
+    start = published(name, recipe) if recipe else own_data(name, kind, size)
     if size is not None and not recipe:
         start = suited(start, size, kind)
     known = list(settings_of(start))
@@ -140,7 +139,7 @@ def with_changes(method: M, changes: Mapping[str, Any]) -> M:
 def known_defaults(name: str, recipe: str | None) -> str:
     """All settings that a run of the method can start from, as text, to tell when they change."""
     known = recipes_of(name)
-    start = [_recipe(name, recipe)] if recipe else [known.vectors, known.images]
+    start = [_recipe(name, recipe)] if recipe else [known.vectors, known.images, known.sizes]
     return f"{method_type(name)()!r} {start!r}"
 
 
