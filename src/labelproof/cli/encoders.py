@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Annotated
 
@@ -15,11 +16,14 @@ from rich.table import Table
 from labelproof.data.encoders.efficientnet_lite import LiteEncoder
 from labelproof.data.encoders.encode import BATCH
 from labelproof.data.encoders.registry import BUILT_IN, DEFAULT
+from labelproof.data.encoders.text_choice import WORDS
+from labelproof.data.encoders.texts import MINILM, fit_texts, minilm_folder, use_minilm
 
+SENTENCES = [f"Sentence number {k} of a text, as short as most are." for k in range(BATCH)]
 EDGE = 64  # pixels of the pictures that the speed is measured with
 REST = (
     'timm:NAME      any pretrained network of timm (pip install "labelproof[timm]")\n'
-    "hf:NAME        a vision model of transformers, from a folder or the hub's cache\n"
+    "hf:NAME        a vision or text model of transformers, from a folder or the hub's cache\n"
     "FILE.onnx      any ONNX file with one picture input and one output of features"
 )
 
@@ -40,7 +44,7 @@ def encoders(
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> None:
     """List the encoders with size, licence, whether they are installed, and speed measured here."""
-    found = [listed(encoder) for encoder in BUILT_IN.values()]
+    found = [*map(listed, BUILT_IN.values()), words(), sentences()]
     if as_json:
         typer.echo(json.dumps([asdict(row) for row in found], indent=2))
         return
@@ -64,14 +68,51 @@ def listed(encoder: LiteEncoder) -> Listed:
         megabytes=encoder.megabytes,
         licence=encoder.licence,
         installed=installed,
-        milliseconds=_milliseconds(encoder) if installed else None,
+        milliseconds=_picture_speed(encoder) if installed else None,
     )
 
 
-def _milliseconds(encoder: LiteEncoder) -> float:
+def words() -> Listed:
+    """TF-IDF, which is fitted to the texts and needs no weights."""
+    encoder = fit_texts(SENTENCES, "text", "the examples")
+    speed = _milliseconds(lambda: encoder.transform(SENTENCES))
+    return Listed(
+        name=WORDS, data="texts", megabytes=0, licence="", installed=True, milliseconds=speed
+    )
+
+
+def sentences() -> Listed:
+    """The sentence encoder that ships in a package."""
+    installed = minilm_folder() is not None
+    return Listed(
+        name=MINILM,
+        data="texts",
+        megabytes=91,
+        licence="Apache-2.0",
+        installed=installed,
+        milliseconds=_sentence_speed() if installed else None,
+    )
+
+
+def _sentence_speed() -> float:
+    encoder = use_minilm("text")
+    few, many = _seconds(lambda: encoder.transform(SENTENCES)), [*SENTENCES, *SENTENCES]
+    more = _seconds(lambda: encoder.transform(many))  # less the time that loading takes
+    return max(0.0, 1000 * (more - few) / BATCH)
+
+
+def _picture_speed(encoder: LiteEncoder) -> float:
     work = encoder.open()
     pictures = np.zeros((BATCH, EDGE, EDGE, 3), np.uint8)
     work(pictures)  # the first pass pays for set-up
+    return _milliseconds(lambda: work(pictures))
+
+
+def _milliseconds(work: Callable[[], object]) -> float:
+    return 1000 * _seconds(work) / BATCH
+
+
+def _seconds(work: Callable[[], object]) -> float:
     start = time.perf_counter()
-    work(pictures)
-    return 1000 * (time.perf_counter() - start) / BATCH
+    work()
+    return time.perf_counter() - start

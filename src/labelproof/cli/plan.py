@@ -82,6 +82,7 @@ def plan(
     console.print("\n".join(_data_lines(raw, task) + _encoder_lines(seen)))
     settings = ", ".join(f"{name}={value}" for name, value in settings_of(record).items())
     console.print(f"Method:  {spec.method} ({settings})\nNetwork: {parts.net} on {where}")
+    torch.optim.SGD([torch.zeros(1)], lr=0.1)  # imports much; a timer must not interrupt that
     try:
         with Console(stderr=True).status("measuring a few batches"), at_most(PATIENCE):
             trials = trial_seconds(task, record, trunk, where) if undecided(record) else None

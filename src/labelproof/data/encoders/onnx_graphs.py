@@ -103,6 +103,8 @@ def session(model: bytes | str, what: str) -> Any:
     options = runtime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     options.log_severity_level = 4  # what matters is raised
+    # threads that wait should sleep: spinning ones slow a busy machine down many times
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     try:
         return runtime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime has no common class of errors
