@@ -137,7 +137,8 @@ def test_the_usual_weight_stays_unless_it_is_two_standard_errors_behind() -> Non
 
 
 def test_it_is_what_a_users_own_data_starts_from() -> None:
-    assert undecided(own_data("dpc", "vectors"))
+    assert undecided(own_data("dpc", "vectors", 20_000))
+    assert not undecided(own_data("dpc", "vectors", 19_999))
     assert undecided(own_data("dpc", "images"))
     assert not undecided(published("dpc", "cifar10-symmetric-0.5"))
 
