@@ -40,7 +40,12 @@ def test_of_two_conflicting_copies_the_wrong_label_is_the_suspect() -> None:
     wrong = np.where(right == "bee", "cow", "bee")
     X = np.concatenate([data.X, data.X[:COPIES]])
     y = np.concatenate([right, data.y[COPIES:], wrong])
-    model = NoisyLabelClassifier().fit(X, y)
+    paper = {
+        "start": "warm-up", "selector": "mirror", "steps": 0, "draws": 2, "join_at": 0.0,
+        "lr": 0.1, "lr_unit": "one", "schedule": "step", "weight_decay": 5e-4, "prior": "uniform",
+        "batch": 30, "warmup": 4, "epochs": 20,
+    }  # fmt: skip
+    model = NoisyLabelClassifier(settings=paper).fit(X, y)
     first, second = slice(0, COPIES), slice(len(data.X), None)
     assert (model.suggested_labels_[first] == model.suggested_labels_[second]).all()
     assert np.mean(model.clean_proba_[first] > model.clean_proba_[second]) > 0.85

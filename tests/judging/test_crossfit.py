@@ -24,6 +24,8 @@ from labelproof.judging.crossfit import (
 )
 from labelproof.methods.ce import CrossEntropy
 from labelproof.recipes.recipe import own_data
+from labelproof.runs import folder as runfolder
+from labelproof.runs.spec import load_spec
 from labelproof.training.log import Silent
 from tiny import Interrupting, blobs
 
@@ -88,11 +90,11 @@ def test_an_interrupted_calibration_goes_on_where_it_stopped(
     assert not (tmp_path / "cut" / "calibration").exists()
 
 
-def test_a_finished_run_is_left_as_it_is(finished: Path) -> None:
-    seen, before = Count(), (finished / "summary.json").stat().st_mtime_ns
-    run(finished, resume=True, reporter=seen)
-    assert seen.epochs == 0
-    assert (finished / "summary.json").stat().st_mtime_ns == before
+def test_a_finished_run_is_known_as_one(finished: Path) -> None:
+    spec = replace(load_spec(finished), out=finished)
+    assert runfolder.finished(spec)
+    assert not runfolder.finished(replace(spec, seed=7))
+    assert not runfolder.finished(replace(spec, out=finished / "elsewhere"))
 
 
 def test_quick_and_off_train_no_halves(tmp_path: Path) -> None:
