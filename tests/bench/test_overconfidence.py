@@ -240,7 +240,7 @@ def test_vectors_are_accepted_at_small_scale(tmp_path: Path) -> None:
     assert [(cell.row, cell.column, cell.seed) for cell in found] == [
         (row, "vectors worst", seed) for row in ("DivideMix", "DPC") for seed in (0, 1)
     ]
-    assert "selector=gmm" in found[2].command
+    assert "paper-vectors" in found[2].command
     with pytest.raises(BadInput, match="rand1"):
         experiment.cells("small", replace(sources, labels=("rand1",)), 1)
 

@@ -79,7 +79,7 @@ def columns(scale: Scale, sources: Sources) -> list[Column]:
 def trained(setting: Setting, method: str, scale: Scale, sources: Sources) -> Command:
     """The paper's form; on vectors, where there is time for it, calibrated by halves."""
     command = published_form(setting, method, scale, sources)
-    return (*command, *FOLDS) if of_vectors(scale, sources) else command
+    return (*command[:-2], *FOLDS) if of_vectors(scale, sources) else command
 
 
 def tiny(method: str, epochs: int | None) -> Command:
