@@ -87,6 +87,14 @@ AnnotatorColumn = Annotated[
         rich_help_panel=READING,
     ),
 ]
+Group = Annotated[
+    str | None,
+    typer.Option(
+        help="Column (array of an .npz) with the source, month or other group of each example, to "
+        "report wrong labels by group; not used for training.",
+        rich_help_panel=READING,
+    ),
+]
 DropColumn = Annotated[
     list[str] | None,
     typer.Option(help="Column of a table to leave out; repeatable.", rich_help_panel=READING),

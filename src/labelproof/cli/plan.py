@@ -46,6 +46,7 @@ def plan(
     id_column: opt.IdColumn = None,
     annotators: opt.Annotators = None,
     annotator_column: opt.AnnotatorColumn = None,
+    group: opt.Group = None,
     drop_column: opt.DropColumn = None,
     data_dir: opt.DataDir = None,
     image_size: opt.ImageSize = None,

@@ -118,6 +118,7 @@ class Examples:
     mirrored: bool = True  # whether an image seen in a mirror keeps its label; digits do not
     about: Mapping[str, Any] = field(default_factory=dict)  # for run.json: path, what was done
     test: Examples | None = None  # a test part that came with the data
+    groups: Sequence[str] | None = None  # a source, month or other group of each example
     votes: Votes | None = None  # who said what, where several people labelled; labels: majority
 
     @property

@@ -12,6 +12,7 @@ from labelproof.judging.verdict import Judged
 from labelproof.report.beside import write_beside
 from labelproof.report.example_view import shown_from
 from labelproof.report.facts import Facts, gather
+from labelproof.report.health_measure import write_health
 from labelproof.report.measurements import write_measured
 from labelproof.report.page import render
 from labelproof.run_files import REPORT
@@ -23,6 +24,7 @@ def finish(folder: Path, ended: Judged, audit: Audit, train: Examples, rows: Lab
     """Write report.json and report.html at the end of a run; returns the report's path."""
     write_measured(folder, ended.calibrated, audit, train)
     write_beside(folder, ended, train, rows)
+    write_health(folder, ended, audit, train)
     return _write(gather(folder, rows), train, None)
 
 

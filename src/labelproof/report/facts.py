@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,10 @@ from labelproof.errors import BadInput
 from labelproof.files import read_regular
 from labelproof.json_files import LARGEST, parse_json, read_json
 from labelproof.judging.label_table import Codes, LabelRows
-from labelproof.run_files import MEASURED, METRICS, UNREADABLE
+from labelproof.run_files import HEALTH, MEASURED, METRICS, UNREADABLE
 from labelproof.runs.folder import read_summary, read_task
 from labelproof.runs.labels_file import read_rows
-from labelproof.runs.schemas import EpochRecord, MeasuredRecord
+from labelproof.runs.schemas import EpochRecord, HealthRecord, MeasuredRecord
 
 RESTORE = "restore the run folder"
 
@@ -35,6 +35,7 @@ class Facts:
     measured: Mapping[str, Any]  # report.json: what needs test data or inputs
     unreadable: Sequence[tuple[str, str]]  # path and reason
     rows: LabelRows
+    health: Mapping[str, Any] = field(default_factory=dict)  # health.json
 
     @property
     def classes(self) -> list[str]:
@@ -77,6 +78,7 @@ def gather(folder: Path, rows: LabelRows | None = None, data: str | None = None)
         history=_history(folder / METRICS),
         measured=_measured(folder / MEASURED, len(classes), size),
         unreadable=_unreadable(folder / UNREADABLE),
+        health=_health(folder / HEALTH, size),
     )
 
 
@@ -120,6 +122,17 @@ def _measured(path: Path, classes: int, size: int) -> dict[str, Any]:
         or (accuracy is not None and len(accuracy) != classes)
         or any(not group or max(group) >= size for group in groups)
     ):
+        raise BadInput(f"{path} is of another run; {RESTORE}.")
+    return found
+
+
+def _health(path: Path, size: int) -> dict[str, Any]:
+    """Problems of the data; none are known of runs of older versions."""
+    if not path.is_file():
+        return {}
+    found = read_json(path, HealthRecord, RESTORE)
+    entries = [entry for finding in found["findings"] for entry in finding["entries"]]
+    if any((entry.get("index") or 0) >= size for entry in entries):
         raise BadInput(f"{path} is of another run; {RESTORE}.")
     return found
 

@@ -16,6 +16,7 @@ from labelproof.report import plots as figures
 from labelproof.report import sentences as words
 from labelproof.report.example_view import Picture, Shown, shorten
 from labelproof.report.facts import Facts, flow, health
+from labelproof.report.health_view import health_view
 from labelproof.report.people import people
 
 GALLERY = 48  # suspects shown at once
@@ -92,6 +93,7 @@ def render(facts: Facts, shown: Shown, note: str | None = None) -> str:
         duplicates=facts.measured.get("duplicates"),
         unreadable=facts.unreadable[:MOST_FILES],
         people=people(facts),
+        health=health_view(facts, shown),
         command=shlex.join(map(str, facts.record.get("command") or ())),
     )
 

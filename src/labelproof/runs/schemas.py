@@ -174,6 +174,49 @@ class BesideRecord(Struct):
     similar: list[list[Count]]
 
 
+class EntryRecord(Struct):
+    """health.json: one example or class."""
+
+    score: Finite
+    index: Count | None = None
+    other: Any = None
+    label: str = ""
+
+
+class FindingRecord(Struct):
+    """health.json: one kind of problem."""
+
+    kind: str
+    title: str
+    advice: str
+    of: str
+    count: Count
+    size: Count
+    share: Share
+    low: Share
+    high: Share
+    entries: list[EntryRecord] = []
+
+
+class GroupRecord(Struct):
+    """health.json: the labels of one group."""
+
+    name: str
+    size: Count
+    wrong: Share
+    low: Share
+    high: Share
+    suspects: Count
+    unusual: Finite
+
+
+class HealthRecord(Struct):
+    """health.json."""
+
+    findings: list[FindingRecord]
+    groups: list[GroupRecord] = []
+
+
 class LinkRecord(Struct):
     """calibration.json: the link."""
 

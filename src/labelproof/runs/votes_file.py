@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from labelproof.csv_cells import plain, safe
 from labelproof.errors import BadInput
 from labelproof.files import write_json, written_whole
 from labelproof.judging.agreement import annotator_quality, label_quality, most_confused
@@ -61,7 +62,7 @@ def read_votes(folder: Path) -> dict[int, list[tuple[str, str, float]]]:
     try:
         with path.open(encoding="utf-8", newline="") as file:
             for row in csv.DictReader(file):
-                vote = (row["annotator"], row["label"], float(row["p_right"]))
+                vote = (plain(row["annotator"]), plain(row["label"]), float(row["p_right"]))
                 said.setdefault(int(row["index"]), []).append(vote)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BadInput(f"{path} is damaged ({error}); restore the run folder.") from None
@@ -82,9 +83,10 @@ def _people(ended: Judged) -> Iterable[Sequence[Any]]:
         worst.setdefault(one.annotator, said)
     for who in found.quality.argsort().tolist():
         name = votes.annotators[who]
+        confused = [safe(word) for word in worst.get(name, ("", "", "0"))]
         numbers = (found.quality, found.low, found.high, found.agreement)
         texts = [f"{column[who].item():.6f}" for column in numbers]
-        yield (name, int(found.labels[who]), *texts, *worst.get(name, ("", "", "0")))
+        yield (safe(name), int(found.labels[who]), *texts, *confused)
 
 
 def _each(ended: Judged, ids: Sequence[str] | None) -> Iterable[Sequence[Any]]:
@@ -99,11 +101,11 @@ def _each(ended: Judged, ids: Sequence[str] | None) -> Iterable[Sequence[Any]]:
         row, who = int(long.rows[place]), int(long.who[place])
         yield (
             row,
-            ids[row] if ids is not None else row,
-            task.votes.annotators[who],
-            names[int(long.label[place])],
+            safe(ids[row]) if ids is not None else row,
+            safe(task.votes.annotators[who]),
+            safe(names[int(long.label[place])]),
             f"{right[place].item():.6f}",
-            names[int(best.indices[row])],
+            safe(names[int(best.indices[row])]),
             f"{best.values[row].item():.6f}",
         )
 

@@ -30,13 +30,14 @@ class Roles:
     id: str | None
     file: str | None
     text: str | None
+    group: str | None = None
     annotators: tuple[str, ...] = ()  # a column a person
     annotator: str | None = None  # who voted, where a row is a vote
 
     @property
     def named(self) -> tuple[str, ...]:
         """Columns that are read as words and are no features."""
-        parts = (self.label, self.truth, self.id, self.file, self.text, self.annotator)
+        parts = (self.label, self.truth, self.id, self.file, self.text, self.group, self.annotator)
         return (*(name for name in parts if name is not None), *self.annotators)
 
     def present(self) -> dict[str, str]:
@@ -67,6 +68,7 @@ def assign(
         id=pick(header, options.id_column, (), path, "--id-column"),
         file=pick(header, options.file_column, (), path, "--file-column"),
         text=pick(header, options.text_column, (), path, "--text-column"),
+        group=pick(header, options.group, (), path, "--group"),
         annotators=several,
         annotator=pick(header, options.annotator_column, (), path, "--annotator-column"),
     )

@@ -82,6 +82,7 @@ def labelled_images(
     what: str = "the folder names",
     first_row: int = 0,
     votes: Votes | None = None,
+    groups: Sequence[str] | None = None,
 ) -> Examples:
     """Examples of files with their labels, less the files that cannot be read."""
     known = like.classes if like is not None else None
@@ -107,6 +108,7 @@ def labelled_images(
         truth=coded.truth[rows] if coded.truth is not None else None,
         ids=[ids[row] if ids is not None else blobs.name(row) for row in rows],
         classes=coded.classes,
+        groups=[groups[row] for row in rows] if groups else None,
         votes=votes.part(torch.as_tensor(rows)) if votes else None,
         about={
             **about,

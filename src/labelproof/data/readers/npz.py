@@ -29,7 +29,7 @@ def load_npz(path: Path, options: SourceOptions, like: Examples | None = None) -
     """Examples of an .npz: `x`, `y` or another key, and `x_test`, `y_test`, `classes` if there."""
     wanted = {"x", "x_test", "y_test", "classes", "y", options.label_key, options.truth_key}
     people = _people(path, options, like)
-    arrays, shapes = read_arrays(path, {*wanted, VOTES, ANNOTATORS, *people, *SHOWN})
+    arrays, shapes = read_arrays(path, {*wanted, VOTES, ANNOTATORS, *people, *SHOWN, options.group})
     if "x" not in arrays:
         raise BadInput(
             f"expected an array 'x' of inputs in {path.name}, but it holds {_keys(shapes)}; "
@@ -53,7 +53,22 @@ def load_npz(path: Path, options: SourceOptions, like: Examples | None = None) -
         ids=shown.ids,
         about={"source": "npz", "path": str(path), "label_key": options.label_key, **shown.about},
     )
-    return replace(examples, captions=shown.texts) if shown.texts else examples
+    groups = _groups(arrays, shapes, options.group, path) if like is None else None
+    return replace(examples, captions=shown.texts or examples.captions, groups=groups)
+
+
+def _groups(
+    arrays: Arrays, shapes: dict[str, str], key: str | None, path: Path
+) -> list[str] | None:
+    """The group of every example, where an array says so."""
+    if key is None:
+        return None
+    if key not in arrays or arrays[key].shape != (len(arrays["x"]),):
+        raise BadInput(
+            f"expected a group for each example under the key {key!r} in {path.name}, but it "
+            f"holds {_keys(shapes)}; correct --group"
+        )
+    return [str(name) for name in arrays[key].tolist()]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,6 +25,7 @@ class SourceOptions:
     truth_column: str | None = None  # as truth_key, for tables
     annotators: tuple[str, ...] = ()  # columns or arrays with one person's labels each; patterns
     annotator_column: str | None = None  # who gave the label, where each row is one vote
+    group: str | None = None  # column or array that says which group an example is of
     drop_columns: tuple[str, ...] = ()  # columns of a table that are no features
     data_dir: Path | None = None  # where the benchmark sets lie
     image_size: int | None = None  # edge in pixels; chosen from the data where None

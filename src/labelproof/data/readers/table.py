@@ -104,13 +104,14 @@ def from_frame(
     about = {**about, "columns": roles.present(), "left_out": {str(n): COPY for n in copied}}
     ids = read_ids(frame, roles.id, what, first_row)
     truth = frame[roles.truth].to_numpy(dtype=object) if roles.truth else None
+    groups = [str(name) for name in frame[roles.group]] if roles.group else None
     if roles.file is not None:
         root = Path(about["path"]).parent
         files = check_files(root, [str(name) for name in frame[roles.file]], Path(about["path"]))
         return labelled_images(
             FileBlobs(str(root), files), given, options, like, progress, about=about, truth=truth,
             ids=ids, what=f"the label column {roles.label!r} of {what}", first_row=first_row,
-            names=names, votes=votes,
+            names=names, votes=votes, groups=groups,
         )  # fmt: skip
     coded = encode_labels(
         given,
@@ -132,6 +133,7 @@ def from_frame(
         captions=encoded.captions,
         encoder=encoded.encoder,
         votes=votes,
+        groups=groups,
         about={
             **about,
             "encoding": encoded.encoder.describe(),

@@ -1,0 +1,84 @@
+"""The report's section on the health of the data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from labelproof.report.example_view import Picture, Shown, shorten
+from labelproof.report.facts import Facts
+
+MOST = 8  # entries of a finding that are shown
+EDGE = 120
+LETTERS = 200
+GROUPS = 50
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One example or class."""
+
+    name: str
+    said: str
+    pictures: Sequence[Picture]
+    text: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownFinding:
+    """A finding with its first entries."""
+
+    title: str
+    entries: Sequence[Entry]
+    pictures: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class HealthView:
+    """What the section shows."""
+
+    findings: Sequence[Mapping[str, Any]]
+    shown: Sequence[ShownFinding]
+    groups: Sequence[Mapping[str, Any]]
+
+
+def health_view(facts: Facts, shown: Shown) -> HealthView | None:
+    """The section; None for runs that did not look."""
+    if not facts.health:
+        return None
+    names = dict(zip(facts.rows.index.tolist(), facts.rows.ids, strict=True))
+    findings = facts.health["findings"]
+    return HealthView(
+        findings=findings,
+        shown=[_finding(one, names, shown) for one in findings if one["entries"]],
+        groups=facts.health.get("groups", [])[:GROUPS],
+    )
+
+
+def _finding(found: Mapping[str, Any], names: Mapping[int, str], shown: Shown) -> ShownFinding:
+    entries = [_entry(one, names, shown) for one in found["entries"][:MOST]]
+    title = found["title"]
+    if found["count"] > len(entries):
+        title = f"{title}: the first {len(entries)} of {len(found['entries'])}"
+    return ShownFinding(
+        title=title, entries=entries, pictures=any(entry.pictures for entry in entries)
+    )
+
+
+def _entry(one: Mapping[str, Any], names: Mapping[int, str], shown: Shown) -> Entry:
+    index, other = one.get("index"), one.get("other")
+    if index is None:
+        words = f" and {other}" if other else ""
+        name = f"{one.get('class', '')}{words}"
+        return Entry(name=name, said=f"score {one['score']:.3g}", pictures=(), text=None)
+    rows = [index, *([other] if isinstance(other, int) and other in names else [])]
+    pictures = [shown.picture(row, EDGE) for row in rows]
+    text = shown.text(index)
+    name = " and ".join(names[row] for row in rows)
+    return Entry(
+        name=name if isinstance(other, int | None) else f"{name} and {other}",
+        said=f"score {one['score']:.3g}",
+        pictures=[picture for picture in pictures if picture is not None],
+        text=shorten(text, LETTERS) if text else None,
+    )

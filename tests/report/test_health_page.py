@@ -1,0 +1,65 @@
+"""The health of the data in a run: files, report, groups."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from labelproof.cli.app import app
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("health")
+    rng = np.random.default_rng(0)
+    y = np.arange(200) % 2
+    x = rng.normal(size=(200, 8)).astype(np.float32)
+    x[np.arange(200), y] += 4
+    x[11] = x[10] + 1e-5  # nearly the same input, with another label
+    x_test = rng.normal(size=(20, 8)).astype(np.float32)
+    x_test[3] = x[50]
+    source = np.where(np.arange(200) < 100, "phone", "scan")
+    np.savez(folder / "d.npz", x=x, y=y, x_test=x_test, y_test=np.arange(20) % 2, source=source)
+    words = ["fit", str(folder / "d.npz"), "--group", "source", "--method", "ce"]
+    told = CliRunner().invoke(app, [*words, "--epochs", "3", "--out", str(folder / "run")])
+    assert told.exit_code == 0, told.output
+    return folder / "run"
+
+
+def _finding(run: Path, kind: str) -> dict[str, object]:
+    found = json.loads((run / "health.json").read_text())["findings"]
+    return next(one for one in found if one["kind"] == kind)
+
+
+def test_near_duplicates_and_leaks_are_listed(run: Path) -> None:
+    pairs = _finding(run, "near-duplicates with different labels")
+    assert pairs["count"] == 2
+    assert pairs["entries"][0]["index"] == 10
+    assert pairs["low"] < pairs["share"] < pairs["high"]
+    leaks = _finding(run, "test examples in training")
+    assert leaks["entries"][0]["index"] == 50
+    assert leaks["entries"][0]["other"] == "test 3"
+    with (run / "health.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert {"kind", "index", "id", "other", "score"} == set(rows[0])
+    assert any(row["kind"] == "test examples in training" for row in rows)
+
+
+def test_groups_and_report(run: Path) -> None:
+    groups = json.loads((run / "health.json").read_text())["groups"]
+    assert {group["name"] for group in groups} == {"phone", "scan"}
+    page = (run / "report.html").read_text()
+    assert "Health of the data" in page
+    assert "Near-duplicates with different labels" in page
+    assert "phone" in page
+
+
+def test_an_unknown_group_is_refused(run: Path) -> None:
+    words = ["fit", "--from", str(run / "run.json"), "--group", "month"]
+    told = CliRunner().invoke(app, [*words, "--out", str(run.parent / "no")])
+    assert "correct --group" in str(told.exception)
