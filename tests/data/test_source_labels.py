@@ -106,3 +106,22 @@ def test_rare_classes_are_a_warning():
     assert examples.about["warnings"] == ["1 class has only one example: 'c'"]
     gap = from_arrays(np.zeros((4, 2)), [0, 0, 2, 2])
     assert gap.about["warnings"] == ["1 class has no example: '1'"]
+
+
+def test_names_that_differ_in_capitals_or_blanks_are_merged_on_request():
+    words = ["OK", "ok", "ok ", "bad", "ok", "Bad", "bad"]
+    assert encoded(words).classes == ("Bad", "OK", "bad", "ok")
+    as_one = encoded(words, merge=True)
+    assert as_one.classes == ("bad", "ok")
+    assert as_one.labels.tolist() == [1, 1, 1, 0, 1, 0, 0]
+    assert not as_one.warnings
+    later = encoded(["BAD", "Ok"], merge=True, known=as_one.classes)
+    assert later.labels.tolist() == [0, 1]
+
+
+def test_named_class_numbers_are_merged_on_request():
+    as_one = encoded([0, 1, 2, 2, 1, 0], names=["ok", "bad", "OK"], merge=True)
+    assert as_one.classes == ("ok", "bad")
+    assert as_one.labels.tolist() == [0, 1, 0, 0, 1, 0]
+    apart = encoded([0, 1, 2, 2, 1, 0], names=["ok", "bad", "OK"])
+    assert "--merge-labels" in apart.warnings[0]

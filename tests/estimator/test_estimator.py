@@ -190,3 +190,24 @@ def test_uncertainty_is_vacuity_for_dpc_and_entropy_elsewhere(
     np.testing.assert_allclose(
         unsure, -(probs * np.log(probs)).sum(1) / np.log(3), rtol=1e-4, atol=1e-5
     )
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), np.nan, pd.NA, pd.NaT])
+def test_a_missing_label_is_one_sentence(missing: object) -> None:
+    y = ["ant", "bee", missing, "ant"]
+    with pytest.raises(BadInput, match=r"a label for every example in y, but 1 blank \(row 2, "):
+        quick().fit(np.zeros((4, 2)), np.array(y, dtype=object))
+    with pytest.raises(BadInput, match="but 1 blank"):
+        quick().fit(np.zeros((4, 2)), [0.0, 1.0, float("nan"), 1.0])
+
+
+def test_labels_that_differ_in_capitals_and_blanks_are_merged_on_request() -> None:
+    data = noisy_blobs(words=True)
+    y = data.y.astype(object)
+    ants = np.flatnonzero(y == "ant")
+    y[ants[:5]], y[ants[5:8]] = "Ant", "ant "
+    with pytest.warns(UserWarning, match="'Ant' and 'ant' and 'ant '.*merge_labels=True"):
+        apart = quick(epochs=1, calibrate=False).fit(data.X, y)
+    assert len(apart.classes_) == 5
+    as_one = quick(epochs=1, calibrate=False, merge_labels=True).fit(data.X, y)
+    assert as_one.classes_.tolist() == ["ant", "bee", "cow"]

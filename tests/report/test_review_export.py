@@ -86,6 +86,21 @@ def test_a_parquet_table_keeps_its_columns_and_types(tmp_path: Path) -> None:
     assert pandas.read_csv(tmp_path / "new.csv")["label"].tolist() == frame["label"].tolist()
 
 
+def test_formulas_of_a_parquet_table_are_escaped_in_csv(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    words = pandas.Series(["=1+1", "plain", None, "@SUM(A1)"] * 2)
+    frame = pandas.DataFrame({"x": np.arange(8.0), "=name": words, "label": list("abababab")})
+    frame["kind"] = words.astype("category")
+    frame.to_parquet(tmp_path / "data.parquet")
+    run = trained(tmp_path / "data.parquet", tmp_path / "run")
+    export(reviewed(run, {5: "a"}), tmp_path / "new.csv")
+    header, first, second, third, *_ = read_table(tmp_path / "new.csv")
+    assert header == ["x", "'=name", "label", "kind"]
+    assert first[1] == first[3] == "'=1+1"
+    assert (second[1], third[1]) == ("plain", "")
+    assert read_table(tmp_path / "new.csv")[4][3] == "'@SUM(A1)"
+
+
 @pytest.mark.parametrize(
     ("labels", "change", "expected"),
     [

@@ -278,3 +278,19 @@ def test_resume_starts_goes_on_and_says_when_all_is_done(labelproof, tmp_path):
     changed = json.loads((tmp_path / "x" / "run.json").read_text())
     assert changed["method"] == "gce"
     assert changed["spec"]["calibrate"] == "off"
+
+
+def test_labels_that_differ_in_capitals_are_merged_on_request(labelproof, tmp_path):
+    import numpy as np
+
+    x = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
+    np.savez(tmp_path / "mixed.npz", x=x, y=np.array(["ok", "OK", "bad", "bad"] * 10))
+    _, out, err = labelproof("plan", "mixed.npz", "--method", "ce")
+    assert "--merge-labels" in err
+    assert "Classes: 3" in out
+    _, out, err = labelproof("plan", "mixed.npz", "--method", "ce", "--merge-labels")
+    assert "--merge-labels" not in err
+    assert "Classes: 2" in out
+    words = ("fit", "mixed.npz", "--method", "ce", "--epochs", 1, "--merge-labels", "--out", "run")
+    assert labelproof(*words)[0] == 0
+    assert '"merge_labels": true' in (tmp_path / "run" / "run.json").read_text()

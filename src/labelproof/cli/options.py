@@ -99,6 +99,14 @@ DropColumn = Annotated[
     list[str] | None,
     typer.Option(help="Column of a table to leave out; repeatable.", rich_help_panel=READING),
 ]
+MergeLabels = Annotated[
+    bool,
+    typer.Option(
+        "--merge-labels",
+        help="Make one class of labels that differ in capitals or blanks alone, such as OK and ok.",
+        rich_help_panel=READING,
+    ),
+]
 DataDir = Annotated[
     Path | None,
     typer.Option(help="Folder with the files of a benchmark set.", rich_help_panel=READING),

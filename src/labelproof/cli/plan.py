@@ -48,6 +48,7 @@ def plan(
     annotator_column: opt.AnnotatorColumn = None,
     group: opt.Group = None,
     drop_column: opt.DropColumn = None,
+    merge_labels: opt.MergeLabels = False,
     data_dir: opt.DataDir = None,
     image_size: opt.ImageSize = None,
     max_bad: opt.MaxBad = 0.01,

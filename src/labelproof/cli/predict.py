@@ -25,6 +25,7 @@ def predict(
     file_column: opt.FileColumn = None,
     text_column: opt.TextColumn = None,
     id_column: opt.IdColumn = None,
+    merge_labels: opt.MergeLabels = False,
     data_dir: opt.DataDir = None,
     max_bad: opt.MaxBad = 0.01,
     cache: opt.Cache = None,

@@ -65,8 +65,10 @@ def encode_labels(
         for values, name in ((given, what), (truth, f"the true labels beside {what}"))
         if values is not None
     ]
-    if merge:
-        columns = merged(columns, known or names)
+    if merge and names is not None and known is None:
+        columns, names = _merged_names(columns, names)
+    elif merge:
+        columns = merged(columns, known)
     classes = known or (_distinct(names, what) if names is not None else None)
     if classes is None:
         check_same_kind(columns, what)
@@ -102,6 +104,22 @@ def merged(
     ]
 
 
+def _merged_names(
+    columns: Sequence[npt.NDArray[Any]], names: Sequence[str]
+) -> tuple[list[npt.NDArray[Any]], list[str]]:
+    """As `merged`, where classes have names: numbers become names, names alike become one."""
+    known = [str(name).strip() for name in names]
+    spelled = [
+        np.array([known[code] for code in column], dtype=object)
+        if column.dtype.kind == "i" and len(column) and column.max() < len(known)
+        else column
+        for column in columns
+    ]
+    kept = {_plain(name): name for name in reversed(known)}
+    first = [name for name in known if kept[_plain(name)] == name]
+    return merged(spelled, first), list(dict.fromkeys(first))
+
+
 def _plain(name: str) -> str:
     """A name without capitals and double blanks."""
     return " ".join(name.casefold().split())
@@ -109,20 +127,41 @@ def _plain(name: str) -> str:
 
 def label_notes(labels: Codes, classes: tuple[str, ...]) -> tuple[str, ...]:
     """What a person should know of the classes."""
-    alike: dict[str, list[str]] = {}
-    for name in classes:
-        alike.setdefault(_plain(name), []).append(name)
-    same = [names for names in alike.values() if len(names) > 1]
-    shown = "; ".join(" and ".join(map(repr, names)) for names in same[:5])
+    shown = alike(classes)
     notes = (
         (
             f"some classes differ in capitals or blanks alone ({shown}); "
             "add --merge-labels to make each pair one class",
         )
-        if same
+        if shown
         else ()
     )
     return (*notes, *rare_classes(labels, classes))
+
+
+def alike(classes: Sequence[str]) -> str:
+    """Names of classes that differ in capitals or blanks alone, as a list; empty if none do."""
+    found: dict[str, list[str]] = {}
+    for name in classes:
+        found.setdefault(_plain(name), []).append(name)
+    same = [names for names in found.values() if len(names) > 1]
+    more = f"; and {len(same) - 5} more" if len(same) > 5 else ""
+    return "; ".join(" and ".join(map(repr, names)) for names in same[:5]) + more
+
+
+def refuse_missing(values: npt.NDArray[Any], what: str) -> None:
+    """Refuse labels of which some are None or not a number; others are not looked at.
+
+    Raises:
+        BadInput: The sentence says how many, and where the first are.
+    """
+    if values.dtype.kind == "f":
+        missing = np.isnan(values)
+    elif values.dtype.kind == "O":
+        missing = np.array([_is_missing(value) for value in values], dtype=bool)
+    else:
+        return
+    _refuse_blanks(missing, what, 0)
 
 
 def _distinct(names: Sequence[str], what: str) -> tuple[str, ...]:
@@ -260,6 +299,11 @@ def _word(value: Any) -> str:
         return ""
     text = str(value).strip()
     return "" if text in ("<NA>", "NaT") and not isinstance(value, str) else text
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether a value of Python, NumPy or pandas stands for none."""
+    return value is None or (not isinstance(value, str) and str(value) in ("nan", "<NA>", "NaT"))
 
 
 def _refuse_blanks(blank: npt.NDArray[np.bool_], what: str, first_row: int) -> None:

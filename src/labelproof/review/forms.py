@@ -177,7 +177,22 @@ def _write_parquet(review: Reviewed, table: Table, out: Path) -> None:
         if out.suffix.lower() in PARQUET:
             parquet.write_table(content, aside)
         else:
-            text.write_csv(content, aside)
+            text.write_csv(_escaped(arrow, content), aside)
+
+
+def _escaped(arrow: Any, content: Any) -> Any:
+    """A table whose texts no spreadsheet runs as formulas."""
+    types = arrow.types
+
+    def column(values: Any) -> Any:
+        kind = values.type.value_type if types.is_dictionary(values.type) else values.type
+        if not (types.is_string(kind) or types.is_large_string(kind)):
+            return values
+        cells = [cell if cell is None else safe(cell) for cell in values.to_pylist()]
+        return arrow.array(cells, type=arrow.large_string())
+
+    names = [safe(name) for name in content.column_names]
+    return arrow.table([column(values) for values in content.columns], names=names)
 
 
 def _remaining(review: Reviewed, labels: Sequence[Any]) -> list[Any]:

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Literal
+from warnings import warn
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +29,7 @@ from labelproof.data.encoders.apply import encoded
 from labelproof.data.encoders.pictures import PictureEncoding, encode_like
 from labelproof.data.encoders.registry import AUTO, NONE
 from labelproof.data.examples import Examples
+from labelproof.data.labels import alike, merged, refuse_missing
 from labelproof.data.readers.arrays import as_inputs
 from labelproof.data.readers.frames import (
     are_texts,
@@ -72,6 +74,8 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         calibrate: whether probabilities are calibrated; no true label is needed for it, but the
             method is trained once more on either half of the data, which doubles the time. "quick"
             does without, for sets much larger than the network can memorise.
+        merge_labels: whether labels that differ in capitals or blanks alone (`OK`, `ok`, `ok `) are
+            one class.
         random_state: scikit-learn's: a number, a generator, or None for another result each time.
         device: `auto`, `cpu`, `cuda` or `mps`.
         verbose: whether progress is shown.
@@ -107,6 +111,7 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         epochs: int | None = None,
         settings: Mapping[str, Any] | None = None,
         calibrate: bool | Literal["quick"] = True,
+        merge_labels: bool = False,
         random_state: int | np.random.RandomState | None = 0,
         device: str = "auto",
         verbose: bool = False,
@@ -117,6 +122,7 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self.epochs = epochs
         self.settings = settings
         self.calibrate = calibrate
+        self.merge_labels = merge_labels
         self.random_state = random_state
         self.device = device
         self.verbose = verbose
@@ -200,7 +206,7 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         inputs = self._inputs(X, reset=True)
         if is_votes(y):
             return self._encoded(self._voted(inputs, X, y))
-        y = column_or_1d(y, warn=True)
+        y = self._column(y)
         check_consistent_length(X, y)
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
@@ -211,10 +217,29 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         names = tuple(map(str, self.classes_))
         return self._encoded(replace(inputs, labels=codes.astype(np.int64), classes=names))
 
+    def _column(self, y: Any) -> Array:
+        """One label per example, none missing; names alike are one class if that was asked for."""
+        column: Array = column_or_1d(y, warn=True)
+        refuse_missing(column, "y")
+        names = list(dict.fromkeys(column.tolist()))
+        if not all(isinstance(name, str) for name in names):
+            return column
+        if self.merge_labels:
+            stripped = np.array([name.strip() for name in column.tolist()], dtype=object)
+            return merged([stripped])[0]
+        same = alike(sorted(names))
+        if same:
+            warn(
+                f"some classes differ in capitals or blanks alone ({same}); "
+                "merge_labels=True makes each pair one class",
+                stacklevel=4,
+            )
+        return column
+
     def _voted(self, inputs: Examples, X: Any, y: Any) -> Examples:
         """Inputs with the labels of several annotators, (N, A); sets `classes_`."""
         check_consistent_length(X, y)
-        coded = encode_votes(y, annotator_names(y), what="the votes y")
+        coded = encode_votes(y, annotator_names(y), what="the votes y", merge=self.merge_labels)
         whole = all(name.isdigit() for name in coded.classes)
         self.classes_ = np.array(coded.classes, dtype=np.int64 if whole else object)
         return replace(inputs, labels=coded.labels, classes=coded.classes, votes=coded.votes)

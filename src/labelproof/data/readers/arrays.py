@@ -33,6 +33,7 @@ def from_arrays(
     name: str = "the arrays given",
     about: dict[str, Any] | None = None,
     annotators: Sequence[str] | None = None,
+    merge: bool = False,
 ) -> Examples:
     """Examples from arrays, tensors, lists or pandas columns.
 
@@ -51,6 +52,7 @@ def from_arrays(
         name: How sentences call the data.
         about: What to record of the source.
         annotators: Names of the annotators, where y holds votes.
+        merge: Whether class names that differ in capitals or blanks alone are one class.
 
     Raises:
         BadInput: If an array cannot be used; the sentence says which and why.
@@ -60,20 +62,22 @@ def from_arrays(
     if like is None and is_votes(y):
         people = annotators or annotator_names(y)
         what = f"the votes of {name}"
-        several = encode_votes(y, people, truth=truth, names=classes, what=what)
+        several = encode_votes(y, people, truth=truth, names=classes, what=what, merge=merge)
         read = from_arrays(
             x, several.names(), truth=truth, ids=ids, classes=several.classes, x_test=x_test,
-            y_test=y_test, name=name, about=about,
+            y_test=y_test, name=name, about=about, merge=merge,
         )  # fmt: skip
         return voted(read, several)
     if are_texts(x, like):
         return from_texts(
-            x, y, truth=truth, ids=ids, classes=classes, x_test=x_test, y_test=y_test, like=like
-        )
+            x, y, truth=truth, ids=ids, classes=classes, x_test=x_test, y_test=y_test, like=like,
+            merge=merge,
+        )  # fmt: skip
     if needs_encoding(x, like):
         return from_features(
-            x, y, truth=truth, ids=ids, classes=classes, x_test=x_test, y_test=y_test, like=like
-        )
+            x, y, truth=truth, ids=ids, classes=classes, x_test=x_test, y_test=y_test, like=like,
+            merge=merge,
+        )  # fmt: skip
     inputs = as_inputs(x, what=f"'x' of {name}")
     check_like(inputs, like, name)
     if ids is not None and len(ids) != len(inputs):
@@ -85,6 +89,7 @@ def from_arrays(
         names=classes,
         known=like.classes if like is not None else None,
         what=f"the labels of {name}",
+        merge=merge,
     )
     train = Examples(
         x=inputs,
@@ -96,7 +101,7 @@ def from_arrays(
     )
     if x_test is None:
         return train
-    test = from_arrays(x_test, y_test, like=train, name=f"the test part of {name}")
+    test = from_arrays(x_test, y_test, like=train, name=f"the test part of {name}", merge=merge)
     return replace(train, test=test)
 
 

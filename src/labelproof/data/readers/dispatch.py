@@ -63,7 +63,7 @@ def load(
     if path.is_dir() and is_saved_dataset(path):
         return load_saved(path, options, like, progress)
     if path.is_dir() and like is None and is_shards(path):
-        return load_shards(path)
+        return load_shards(path, options.merge_labels)
     if path.is_dir():
         return load_folder(path, options, like, progress)
     if path.suffix.lower() in TABLES:

@@ -51,6 +51,7 @@ def from_texts(
     y_test: Any = None,
     like: Examples | None = None,
     name: str = "the texts given",
+    merge: bool = False,
 ) -> Examples:
     """Examples of texts and labels beside them; arguments as in `from_arrays`."""
     texts = ["" if value is None else str(value) for value in x]
@@ -66,6 +67,7 @@ def from_texts(
         names=classes,
         known=like.classes if like is not None else None,
         what=f"the labels of {name}",
+        merge=merge,
     )
     train = Examples(
         x=Resident(torch.from_numpy(np.ascontiguousarray(encoder.transform(texts)))),
@@ -79,7 +81,9 @@ def from_texts(
     )
     if x_test is None:
         return train
-    return replace(train, test=from_texts(x_test, y_test, like=train, name="the test texts"))
+    return replace(
+        train, test=from_texts(x_test, y_test, like=train, name="the test texts", merge=merge)
+    )
 
 
 def from_features(
@@ -93,6 +97,7 @@ def from_features(
     y_test: Any = None,
     like: Examples | None = None,
     name: str = "the frame given",
+    merge: bool = False,
 ) -> Examples:
     """Examples of a frame of features and labels beside it; arguments as in `from_arrays`."""
     if not len(x):
@@ -110,6 +115,7 @@ def from_features(
         names=classes,
         known=like.classes if like is not None else None,
         what=f"the labels of {name}",
+        merge=merge,
     )
     train = Examples(
         x=Resident(torch.from_numpy(np.ascontiguousarray(encoder.transform(x, name)))),
@@ -126,4 +132,6 @@ def from_features(
     )
     if x_test is None:
         return train
-    return replace(train, test=from_features(x_test, y_test, like=train, name="the test frame"))
+    return replace(
+        train, test=from_features(x_test, y_test, like=train, name="the test frame", merge=merge)
+    )

@@ -130,7 +130,7 @@ def _examples(
         return _images(rows, image, roles, names, options, like, progress, about)
     vectors = [name for name in rows.column_names if _is_vector(rows.features[name])]
     if vectors and roles.text is None:
-        return _vectors(rows, vectors, roles, names, like, about)
+        return _vectors(rows, vectors, roles, names, options, like, about)
     frame = rows.remove_columns([n for n in options.drop_columns if n in rows.column_names])
     return from_frame(frame.to_pandas(), roles, options, like, progress, about, 0, names)
 
@@ -201,6 +201,7 @@ def _vectors(
     columns: list[str],
     roles: Roles,
     names: Sequence[str] | None,
+    options: SourceOptions,
     like: Examples | None,
     about: dict[str, Any],
 ) -> Examples:
@@ -217,6 +218,7 @@ def _vectors(
         like=like,
         name=printable(Path(about["path"]).name),
         about={**about, "columns": roles.present()},
+        merge=options.merge_labels,
     )
 
 

@@ -51,6 +51,7 @@ def load_npz(path: Path, options: SourceOptions, like: Examples | None = None) -
         like=like,
         name=path.name,
         ids=shown.ids,
+        merge=options.merge_labels,
         about={"source": "npz", "path": str(path), "label_key": options.label_key, **shown.about},
     )
     groups = _groups(arrays, shapes, options.group, path) if like is None else None

@@ -89,7 +89,7 @@ def write_shard(folder: Path, shard: Shard, examples: Examples) -> Path:
     return folder / shard.file
 
 
-def load_shards(folder: Path) -> Examples:
+def load_shards(folder: Path, merge: bool = False) -> Examples:
     """All shards of a folder as one set, in the order of the data they were made of.
 
     Raises:
@@ -100,7 +100,10 @@ def load_shards(folder: Path) -> Examples:
     about = _agreed(paths, parts)
     order = np.argsort(_joined(parts, "row"), kind="stable")
     coded = encode_labels(
-        _joined(parts, "y")[order], size=len(order), what=f"the labels of {folder.name}"
+        _joined(parts, "y")[order],
+        size=len(order),
+        what=f"the labels of {folder.name}",
+        merge=merge,
     )
     encoding = PictureEncoding(**{**about["encoding"], "shape": tuple(about["encoding"]["shape"])})
     return Examples(
