@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from labelproof.methods.dpc import DPC
     from labelproof.runs.load import load_model
     from labelproof.sklearn.estimator import NoisyLabelClassifier
+    from labelproof.sklearn.findings import add_findings
     from labelproof.sklearn.issues import find_label_issues, label_quality
 
 __version__ = "0.1.0"
@@ -23,6 +24,7 @@ __all__ = [
     "NoisyLabelClassifier",
     "RunFailed",
     "__version__",
+    "add_findings",
     "find_label_issues",
     "label_quality",
     "load_model",
@@ -35,6 +37,7 @@ _HOMES = {
     "METHODS": "methods",
     "NoisyLabelClassifier": "sklearn.estimator",
     "RunFailed": "errors",
+    "add_findings": "sklearn.findings",
     "find_label_issues": "sklearn.issues",
     "label_quality": "sklearn.issues",
     "load_model": "runs.load",

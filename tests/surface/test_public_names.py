@@ -12,6 +12,7 @@ NAMES = {
     "NoisyLabelClassifier",
     "RunFailed",
     "__version__",
+    "add_findings",
     "find_label_issues",
     "label_quality",
     "load_model",

@@ -1,4 +1,4 @@
-"""`labelproof export`: the trained model for use elsewhere."""
+"""`labelproof export`: the trained model, or what is known of the labels, for use elsewhere."""
 
 from __future__ import annotations
 
@@ -9,9 +9,15 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from labelproof.cli.report import DataOf, shown_of
 from labelproof.data.encoders.pictures import PictureEncoding
+from labelproof.review.corrected import check_out
+from labelproof.review.fiftyone import write_samples
+from labelproof.review.label_studio import write_project
+from labelproof.review.with_columns import write_dataset, write_with_findings
 from labelproof.runs.export import export_folder, export_onnx
 from labelproof.runs.load import load_model
+from labelproof.runs.reviewed import open_review
 
 
 class Format(StrEnum):
@@ -19,40 +25,83 @@ class Format(StrEnum):
 
     onnx = "onnx"
     folder = "folder"
+    label_studio = "label-studio"
+    fiftyone = "fiftyone"
+    huggingface = "huggingface"
+    table = "table"
+
+
+USUAL = {  # the file in the run folder, unless --out names another
+    Format.onnx: "model.onnx",
+    Format.folder: "model",
+    Format.label_studio: "label-studio.json",
+    Format.fiftyone: "fiftyone.json",
+    Format.huggingface: "dataset",
+    Format.table: "table.csv",
+}
 
 
 def export(
     run: Annotated[Path, typer.Argument(help="The folder of a finished run.", metavar="RUN")],
     format_: Annotated[
         Format,
-        typer.Option("--format", help="One ONNX file, or a folder of safetensors and JSON."),
+        typer.Option(
+            "--format",
+            help="The model: onnx, or folder (safetensors and JSON). The labels: label-studio "
+            "(tasks with our suggestions), fiftyone (JSON samples), huggingface (a saved data "
+            "set) or table (.csv, .parquet) with your own columns and ours.",
+        ),
     ] = Format.onnx,
     out: Annotated[
-        Path | None, typer.Option(help="Where to write; RUN/model.onnx or RUN/model by default.")
+        Path | None,
+        typer.Option(help="Where to write; by default a file named after the format in RUN."),
     ] = None,
+    data: DataOf = None,
 ) -> None:
-    """Write the trained model of RUN, for use without its data.
+    """Write the trained model of RUN, or what is known of its labels, for other tools.
 
     The ONNX file takes raw uint8 images or raw vectors and returns calibrated probabilities. The
     encoder of the images, normalisation, all networks and the calibration are inside. The folder is
     for labelproof.load_model and `labelproof predict`; loading it runs no code. Neither holds
     training labels.
 
+    Answers from Label Studio or FiftyOne come back with: labelproof review RUN --import FILE
+
     Example: labelproof export runs/digits-dpc --format onnx --out model.onnx
     """
+    out = out or run / USUAL[format_]
+    if format_ in (Format.onnx, Format.folder):
+        _model(run, format_, out)
+    else:
+        _labels(run, format_, out, data)
+    Console(soft_wrap=True, highlight=False).print(str(out))
+
+
+def _model(run: Path, format_: Format, out: Path) -> None:
     loaded = load_model(run, device="cpu")
     encoder = loaded.like.encoder
     encoding = encoder if isinstance(encoder, PictureEncoding) else None
-    if format_ is Format.onnx:
-        out = out or run / "model.onnx"
-        export_onnx(loaded.model, out, encoding)
-    else:
-        out = out or run / "model"
+    if format_ is Format.folder:
         export_folder(run, loaded, out)
-    if format_ is Format.onnx and encoder is not None and encoding is None:
-        Console(stderr=True).print(
-            "note: this file takes encoded rows; `labelproof predict` reads the table itself.",
-            soft_wrap=True,
-            highlight=False,
-        )
-    Console(soft_wrap=True, highlight=False).print(str(out))
+        return
+    export_onnx(loaded.model, out, encoding)
+    if encoder is not None and encoding is None:
+        _note("this file takes encoded rows; `labelproof predict` reads the table itself.")
+
+
+def _labels(run: Path, format_: Format, out: Path, data: str | None) -> None:
+    review = open_review(run, data=data)
+    check_out(review, out)
+    if format_ is Format.label_studio:
+        setup = write_project(review, out, shown_of(review)[0])
+        _note(f"the labelling set-up that these tasks need is in {setup}.")
+    elif format_ is Format.fiftyone:
+        write_samples(review, out)
+    elif format_ is Format.huggingface:
+        write_dataset(review, out)
+    else:
+        write_with_findings(review, out)
+
+
+def _note(text: str) -> None:
+    Console(stderr=True).print(f"note: {text}", soft_wrap=True, highlight=False)

@@ -14,9 +14,10 @@ from labelproof.data.examples import Examples
 from labelproof.errors import BadInput
 from labelproof.judging.label_table import LabelRows
 from labelproof.report import write
-from labelproof.report.example_view import files_of
+from labelproof.report.example_view import FromExamples, Nothing, Shown, files_of
 from labelproof.report.facts import gather
 from labelproof.runs.reread import read_again
+from labelproof.runs.reviewed import Reviewed
 
 RunFolder = Annotated[Path, typer.Argument(help="The folder of a finished run.", metavar="RUN")]
 
@@ -60,3 +61,14 @@ def read_run(folder: Path, record: Mapping[str, Any], rows: LabelRows) -> Exampl
             rows,
             lambda done, total: bar.update(task, completed=done, total=total, visible=True),
         )
+
+
+def shown_of(opened: Reviewed) -> tuple[Shown, str | None]:
+    """A way to show the examples of a run, and why there is none, if so."""
+    files = files_of(opened.record, opened.rows)
+    if files is not None:
+        return files, None
+    try:
+        return FromExamples(read_run(opened.folder, opened.record, opened.rows)), None
+    except BadInput as error:
+        return Nothing(), f"The examples themselves cannot be shown: {error}"

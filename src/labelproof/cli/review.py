@@ -10,13 +10,14 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from labelproof.cli.report import DataOf, RunFolder, read_run
-from labelproof.errors import BadInput
-from labelproof.report.example_view import FromExamples, Nothing, Shown, files_of
+from labelproof.cli.report import DataOf, RunFolder, shown_of
+from labelproof.review import answers
 from labelproof.review.corrected import export as write_export
 from labelproof.review.corrected import in_words
 from labelproof.runs.next_checks import next_checks
 from labelproof.runs.reviewed import Reviewed, open_review
+
+NOTES = 10  # answers that cannot be used, listed
 
 
 def review(
@@ -44,6 +45,14 @@ def review(
             ".json for Label Studio, .jsonl for Hugging Face."
         ),
     ] = None,
+    import_: Annotated[
+        Path | None,
+        typer.Option(
+            "--import",
+            help="Take answers as decisions and end: Label Studio's JSON, JSON-MIN or CSV export, "
+            "samples of FiftyOne, or a .csv or .jsonl with the columns id and label.",
+        ),
+    ] = None,
 ) -> None:
     """Review the suspects of RUN in your browser: keep, correct or skip each label.
 
@@ -54,16 +63,34 @@ def review(
     Example: labelproof review runs/digits-dpc
     """
     console = Console(soft_wrap=True, highlight=False)
-    opened = open_review(run, write=export is None and not next_, data=data)
+    opened = open_review(
+        run, write=import_ is not None or (export is None and not next_), data=data
+    )
+    if import_ is not None:
+        _import(opened, import_, console)
+        return
     if next_:
         typer.echo(_next_lines(opened, count))  # tabs stay tabs
         return
     if export is not None:
         wanted = export.suffix.lower() == ".json"
-        write_export(opened, export, _shown(opened)[0] if wanted else None)
+        write_export(opened, export, shown_of(opened)[0] if wanted else None)
         console.print(f"{export}: {in_words(opened)}.")
         return
     _serve(opened, port, no_browser, console)
+
+
+def _import(opened: Reviewed, path: Path, console: Console) -> None:
+    """Add the answers in a file to the decisions, and list what could not be used."""
+    try:
+        found = answers.import_answers(opened, path)
+    finally:
+        opened.decisions.close()
+    console.print(f"{path}: {answers.in_words(found)}.")
+    for note in found.notes[:NOTES]:
+        console.print(f"  {note}")
+    if len(found.notes) > NOTES:
+        console.print(f"  and {len(found.notes) - NOTES:,} more that could not be used")
 
 
 def _next_lines(opened: Reviewed, count: int) -> str:
@@ -95,21 +122,10 @@ def _serve(opened: Reviewed, port: int | None, no_browser: bool, console: Consol
     again = Again(opened)
     try:
         with bind(port) as listener:  # before the data is read, which may take long
-            serve(Desk(opened, *_shown(opened), again), listener, ready)
+            serve(Desk(opened, *shown_of(opened), again), listener, ready)
     except KeyboardInterrupt:
         pass
     finally:
         again.stop()
         opened.decisions.close()
     console.print(f"{in_words(opened)}. To fit again:\n  {again.command()}")
-
-
-def _shown(opened: Reviewed) -> tuple[Shown, str | None]:
-    """A way to show examples, and why there is none, if so."""
-    files = files_of(opened.record, opened.rows)
-    if files is not None:
-        return files, None
-    try:
-        return FromExamples(read_run(opened.folder, opened.record, opened.rows)), None
-    except BadInput as error:
-        return Nothing(), f"The examples themselves cannot be shown: {error}"

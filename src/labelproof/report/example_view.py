@@ -114,12 +114,9 @@ class FromFiles:
 
     def picture(self, index: int, edge: int) -> Picture | None:
         """The file's picture; None where the file is gone or no longer a picture."""
-        name = self._names.get(index, "")
-        if not name or ".." in PurePosixPath(name).parts or PurePosixPath(name).is_absolute():
-            return None  # labels.csv was tampered with: nothing outside the folder is shown
+        path = self.path(index)
         try:
-            path = self._root / name
-            if not path.is_file():  # a pipe would block for ever
+            if path is None or not path.is_file():  # a pipe would block for ever
                 return None
             data = path.read_bytes()
             height, width = measure(BytesIO(data))
@@ -128,6 +125,13 @@ class FromFiles:
             return encode(decode(data, size), edge)
         except (OSError, ValueError, Unreadable):
             return None
+
+    def path(self, index: int) -> Path | None:
+        """Where the file lies."""
+        name = self._names.get(index, "")
+        if not name or ".." in PurePosixPath(name).parts or PurePosixPath(name).is_absolute():
+            return None  # labels.csv was tampered with: nothing outside the folder is shown
+        return self._root / name
 
     def text(self, index: int) -> str | None:
         """A file has no text."""

@@ -12,7 +12,6 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import numpy as np
 
@@ -21,9 +20,8 @@ from labelproof.errors import BadInput
 from labelproof.files import written_whole
 from labelproof.report.example_view import Nothing, Shown
 from labelproof.review import forms
+from labelproof.review.label_studio import has_files, write_tasks
 from labelproof.runs.reviewed import Reviewed
-
-THUMBNAIL = 128  # edge of pictures inside Label Studio tasks, where they are no files
 
 
 def export(review: Reviewed, out: Path, shown: Shown | None = None) -> None:
@@ -37,11 +35,9 @@ def export(review: Reviewed, out: Path, shown: Shown | None = None) -> None:
     Raises:
         BadInput: If there is no such form, or the data the form needs is gone.
     """
-    if not out.parent.is_dir():
-        raise BadInput(f"there is no folder {out.parent} for {out.name}; make it first.")
-    _spare_input(review, out)
+    check_out(review, out)
     writers: dict[str, Callable[[], None]] = {
-        ".json": lambda: _write_label_studio(review, out, shown or Nothing()),
+        ".json": lambda: write_tasks(review, out, shown or Nothing()),
         ".jsonl": lambda: _write_lines(review, out),
         ".npy": lambda: _write_array(review, out),
         **dict.fromkeys(
@@ -71,7 +67,10 @@ def in_words(review: Reviewed) -> str:
     return f"{len(decided):,} labels reviewed, {changed:,} of them changed{removed}"
 
 
-def _spare_input(review: Reviewed, out: Path) -> None:
+def check_out(review: Reviewed, out: Path) -> None:
+    """Refuse a file that has no folder, or that is the data itself."""
+    if not out.parent.is_dir():
+        raise BadInput(f"there is no folder {out.parent} for {out.name}; make it first.")
     data = review.record.get("data") or {}
     for source in (data.get("path"), data.get("labels")):
         if source and Path(source).exists() and out.exists() and out.samefile(source):
@@ -87,7 +86,7 @@ def _write_table(review: Reviewed, out: Path) -> None:
         raise BadInput(
             "only labels that came from a Parquet table can be written as one; use .csv."
         )
-    name = "file" if _files(review) else "id"
+    name = "file" if has_files(review) else "id"
     labels, classes = review.corrected().tolist(), review.classes
     with written_whole(out) as aside, aside.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
@@ -119,7 +118,7 @@ def _write_lines(review: Reviewed, out: Path) -> None:
 
 def _entries(review: Reviewed) -> Iterator[dict[str, Any]]:
     """Every example with its corrected label, in order."""
-    name = "file_name" if _files(review) else "id"
+    name = "file_name" if has_files(review) else "id"
     given, labels, classes = review.rows.labels(), review.corrected(), review.classes
     decided, gone = review.decided(), set(review.decisions.removed())
     for index, one in enumerate(review.ids()):
@@ -132,61 +131,3 @@ def _entries(review: Reviewed) -> Iterator[dict[str, Any]]:
             "given": classes[given[index]],
             "reviewed": index in decided,
         }
-
-
-def _write_label_studio(review: Reviewed, out: Path, shown: Shown) -> None:
-    with written_whole(out) as aside, aside.open("w", encoding="utf-8") as file:
-        file.write("[")
-        for number, task in enumerate(_tasks(review, shown)):
-            file.write((",\n" if number else "\n") + json.dumps(task, ensure_ascii=False))
-        file.write("\n]\n")
-
-
-def _tasks(review: Reviewed, shown: Shown) -> Iterator[dict[str, Any]]:
-    """Suspects and decided labels, worst first, as tasks with annotations and predictions."""
-    rows, classes, decided = review.rows, review.classes, review.decided()
-    for place, index in enumerate(rows.index.tolist()):
-        if not rows.suspect[place] and index not in decided:
-            continue
-        data = _data(review, shown, index, rows.ids[place])
-        target = "image" if "image" in data else "text"
-        guess = _choice(classes[rows.suggested[place]], target)
-        task: dict[str, Any] = {
-            "data": {**data, "given": classes[rows.given[place]]},
-            "predictions": [
-                {
-                    "model_version": f"labelproof {review.record['method']}",
-                    "score": round(float(rows.p_suggested[place]), 6),
-                    "result": [guess],
-                }
-            ],
-        }
-        if index in decided:
-            task["annotations"] = [{"result": [_choice(classes[decided[index]], target)]}]
-        yield task
-
-
-def _data(review: Reviewed, shown: Shown, index: int, name: str) -> dict[str, Any]:
-    if _files(review):
-        return {"id": name, "image": f"/data/local-files/?d={quote(name)}"}
-    text = shown.text(index)
-    if text is not None:
-        return {"id": name, "text": text}
-    picture = shown.picture(index, THUMBNAIL)
-    return {"id": name, "image": picture.uri()} if picture else {"id": name, "text": name}
-
-
-def _choice(name: str, target: str) -> dict[str, Any]:
-    return {
-        "from_name": "label",
-        "to_name": target,
-        "type": "choices",
-        "value": {"choices": [name]},
-    }
-
-
-def _files(review: Reviewed) -> bool:
-    """Whether examples are called by the names of picture files."""
-    data = review.record.get("data") or {}
-    columns = data.get("columns") or {}
-    return data.get("source") == "folder" or ("file" in columns and "id" not in columns)

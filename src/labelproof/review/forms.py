@@ -144,7 +144,7 @@ def _write_csv(review: Reviewed, table: Table, out: Path) -> None:
     place = found.header.index(table.label)
     where = found.header.index(table.file) if table.file else None
     body = rows[1:]
-    kept = _kept(review, [row[where] for row in body] if where is not None else None, len(body))
+    kept = kept_rows(review, [row[where] for row in body] if where is not None else None, len(body))
     _fits(review, kept, table)
     new = respell(review, [body[row][place] for row in kept], table.path)
     for row, cell in zip(kept, new, strict=True):
@@ -163,7 +163,7 @@ def _write_parquet(review: Reviewed, table: Table, out: Path) -> None:
     content = parquet.read_table(table.path)
     cells = content.column(table.label).to_pylist()
     files = content.column(table.file).to_pylist() if table.file else None
-    kept = _kept(review, files, len(cells))
+    kept = kept_rows(review, files, len(cells))
     _fits(review, kept, table)
     new = respell(review, [cells[row] for row in kept], table.path)
     for row, cell in zip(kept, new, strict=True):
@@ -206,7 +206,7 @@ def _gone(review: Reviewed, kept: Sequence[int]) -> set[int]:
     return {kept[index] for index in review.decisions.removed()}
 
 
-def _kept(review: Reviewed, files: Sequence[Any] | None, size: int) -> list[int]:
+def kept_rows(review: Reviewed, files: Sequence[Any] | None, size: int) -> list[int]:
     """Rows of a table that became examples: all but those whose picture could not be read."""
     bad = {entry["path"] for entry in (review.record.get("data") or {}).get("unreadable") or ()}
     if files is None or not bad:

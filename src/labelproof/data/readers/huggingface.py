@@ -96,13 +96,14 @@ def _load(
     if like is not None:
         part = test if test is not None else next(iter(found.values()))
         return _examples(part, options, like, progress, about)
-    train = _examples(_training_part(found, folder), options, None, progress, about)
+    train = _examples(training_part(found, folder), options, None, progress, about)
     if test is None:
         return train
     return replace(train, test=_examples(test, options, train, progress, about))
 
 
-def _training_part(found: Any, folder: Path) -> Any:
+def training_part(found: Any, folder: Path) -> Any:
+    """The part of a saved dictionary to train on."""
     if "train" in found:
         return found["train"]
     if len(found) == 1:

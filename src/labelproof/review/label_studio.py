@@ -1,0 +1,107 @@
+"""Tasks for Label Studio: suspects and decided labels, with our suggestion and its score.
+
+The suggestion is a prediction (a pre-annotation), a decision an annotation. `config` is the
+labelling set-up that the tasks fit. Answers come back through `labelproof.review.answers`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+from xml.sax.saxutils import quoteattr
+
+from labelproof.files import write_text, written_whole
+from labelproof.report.example_view import Shown
+from labelproof.runs.reviewed import Reviewed
+
+THUMBNAIL = 128  # edge of pictures inside tasks, where they are no files
+LOCAL = "/data/local-files/?d="  # how Label Studio addresses files below its document root
+CONTROL = "label"  # name of the choices
+
+
+def write_tasks(review: Reviewed, out: Path, shown: Shown) -> None:
+    """Write the tasks, the most suspicious label first."""
+    with written_whole(out) as aside, aside.open("w", encoding="utf-8") as file:
+        file.write("[")
+        for number, task in enumerate(tasks(review, shown)):
+            file.write((",\n" if number else "\n") + json.dumps(task, ensure_ascii=False))
+        file.write("\n]\n")
+
+
+def write_project(review: Reviewed, out: Path, shown: Shown) -> Path:
+    """Write the tasks, and beside them the labelling set-up as .xml; returns its path."""
+    write_tasks(review, out, shown)
+    first = int(review.rows.index[0])
+    kind = _target(_data(review, shown, first, review.rows.ids[0]))
+    setup = out.with_suffix(".xml")
+    write_text(setup, config(review.classes, kind))
+    return setup
+
+
+def config(classes: Sequence[str], kind: str) -> str:
+    """The labelling set-up: one choice of these classes for each `image` or `text`."""
+    tag = "Image" if kind == "image" else "Text"
+    choices = "\n".join(f"    <Choice value={quoteattr(name)}/>" for name in classes)
+    return (
+        f'<View>\n  <{tag} name="{kind}" value="${kind}"/>\n'
+        '  <Header value="Given label: $given"/>\n'
+        f'  <Choices name="{CONTROL}" toName="{kind}" choice="single" showInline="true">\n'
+        f"{choices}\n  </Choices>\n</View>\n"
+    )
+
+
+def tasks(review: Reviewed, shown: Shown) -> Iterator[dict[str, Any]]:
+    """Suspects and decided labels, worst first, as tasks with annotations and predictions."""
+    rows, classes, decided = review.rows, review.classes, review.decided()
+    for place, index in enumerate(rows.index.tolist()):
+        if not rows.suspect[place] and index not in decided:
+            continue
+        data = _data(review, shown, index, rows.ids[place])
+        target = _target(data)
+        guess = _choice(classes[rows.suggested[place]], target)
+        task: dict[str, Any] = {
+            "data": {**data, "index": index, "given": classes[rows.given[place]]},
+            "predictions": [
+                {
+                    "model_version": f"labelproof {review.record['method']}",
+                    "score": round(float(rows.p_suggested[place]), 6),
+                    "result": [guess],
+                }
+            ],
+        }
+        if index in decided:
+            task["annotations"] = [{"result": [_choice(classes[decided[index]], target)]}]
+        yield task
+
+
+def has_files(review: Reviewed) -> bool:
+    """Whether examples are called by the names of picture files."""
+    data = review.record.get("data") or {}
+    columns = data.get("columns") or {}
+    return data.get("source") == "folder" or ("file" in columns and "id" not in columns)
+
+
+def _data(review: Reviewed, shown: Shown, index: int, name: str) -> dict[str, Any]:
+    if has_files(review):
+        return {"id": name, "image": f"{LOCAL}{quote(name)}"}
+    text = shown.text(index)
+    if text is not None:
+        return {"id": name, "text": text}
+    picture = shown.picture(index, THUMBNAIL)
+    return {"id": name, "image": picture.uri()} if picture else {"id": name, "text": name}
+
+
+def _target(data: dict[str, Any]) -> str:
+    return "image" if "image" in data else "text"
+
+
+def _choice(name: str, target: str) -> dict[str, Any]:
+    return {
+        "from_name": CONTROL,
+        "to_name": target,
+        "type": "choices",
+        "value": {"choices": [name]},
+    }
