@@ -12,7 +12,9 @@ from pathlib import Path
 
 def start(words: Sequence[str], log: Path, folder: Path | None = None) -> int:
     """Run a command in a child of its own; returns its process id."""
-    import labelproof.cli.app  # noqa: F401 (before the fork, so that each child has it)
+    from labelproof.__main__ import application, main
+
+    application()  # imported before the fork, so that each child has it
 
     child = os.fork()
     if child:
@@ -25,8 +27,6 @@ def start(words: Sequence[str], log: Path, folder: Path | None = None) -> int:
         os.dup2(handle, 1)
         os.dup2(handle, 2)
         sys.argv = ["labelproof", *words]
-        from labelproof.cli import main
-
         main()
         code = 0
     except SystemExit as end:

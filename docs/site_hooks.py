@@ -69,9 +69,9 @@ def _moved(link: re.Match[str]) -> str:
 
 def commands() -> str:
     """Every command with its arguments and options."""
-    from labelproof.cli.app import app
+    from labelproof.__main__ import application
 
-    group: Any = typer.main.get_command(app)
+    group: Any = typer.main.get_command(application())
     lines = [
         "# Command line",
         "",

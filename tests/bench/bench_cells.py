@@ -11,14 +11,21 @@ from pathlib import Path
 
 from labelproof.bench.cell import Cell
 from labelproof.bench.results import record_path
+from labelproof.runs.spec import RunSpec
 
-QUICK = ("--net", "cnn", "--noise", "symmetric:0.4", "--epochs", "1", "--calibrate", "off")
+QUICK = RunSpec(
+    data="digits",
+    noise="symmetric:0.4",
+    method="ce",
+    net="cnn",
+    settings={"epochs": 1},
+    calibrate="off",
+)
 
 
-def quick_cell(row: str = "ce", **changes: object) -> Cell:
+def quick_cell(row: str = "ce") -> Cell:
     """A run of a second: one epoch of cross-entropy on the digits."""
-    values = {"row": row, "column": "digits", "seed": 0, **changes}
-    return Cell(command=("digits", "--method", "ce", *QUICK), **values)
+    return Cell(row=row, column="digits", spec=QUICK)
 
 
 def finished(cell: Cell, cells: Path, summary: dict[str, object]) -> Path:

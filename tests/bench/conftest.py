@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from labelproof.__main__ import main
 from labelproof.bench.cell import Cell, Experiment
 from labelproof.bench.results import LAST
 from labelproof.bench.tables import grid
-from labelproof.cli import main
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def of_cells(monkeypatch):
             cells=lambda scale, sources, seeds: list(cells),
             finish=lambda results, folder: grid(results, LAST, title="trial").write(folder),
         )
-        monkeypatch.setattr("labelproof.cli.bench.experiment", lambda name: made)
+        monkeypatch.setattr("labelproof.bench.command.experiment", lambda name: made)
 
     return put
 

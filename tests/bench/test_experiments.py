@@ -1,9 +1,8 @@
-"""Every experiment: its grid, commands that `labelproof fit` takes, tables and figures."""
+"""Every experiment: its grid, specs that a run can be made of, tables and figures."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import get_type_hints
 
@@ -11,16 +10,15 @@ import numpy as np
 import pytest
 from bench_cells import finished
 
-from labelproof.bench import cleanlab_rival as cleanlab
 from labelproof.bench.cell import Sources
-from labelproof.bench.duration import finish_time, parsed
+from labelproof.bench.duration import finish_time
 from labelproof.bench.experiments.registry import NAMES, experiment
 from labelproof.bench.made_vectors import SETS
 from labelproof.bench.scales import nearest_recipe
 from labelproof.errors import BadInput
 from labelproof.methods import METHODS
-from labelproof.recipes.recipe import chosen_method, published_names, read_settings
-from labelproof.training.settings import split_settings
+from labelproof.recipes.recipe import chosen_method, published_names
+from labelproof.runs.spec import read_spec
 
 OWN = [name for name in NAMES if name not in ("overconfidence", "webvision")]
 FIGURES = {"beta", "gamma"}
@@ -32,12 +30,8 @@ def summary(number: int) -> dict[str, object]:
 
 
 def method_of(cell, kind="images"):
-    options = parsed(cell)
-    changes = split_settings(options["set_"] or [])
-    if options["epochs"]:
-        changes["epochs"] = str(options["epochs"])
-    values = read_settings(options["method"], changes, options["recipe"])
-    return chosen_method(options["method"], kind, values, options["recipe"])
+    spec = cell.spec
+    return chosen_method(spec.method, kind, spec.settings, spec.recipe)
 
 
 @pytest.mark.parametrize("name", OWN)
@@ -56,7 +50,7 @@ def test_a_finished_grid_gives_its_table_and_figures(labelproof, tmp_path, name)
     assert (folder / "table.tex").read_text().count(r"\\") >= len({c.row for c in cells})
     assert len((folder / "results.jsonl").read_text().splitlines()) == len(cells)
     assert (name in FIGURES) == (folder / "figure.png").exists() == (folder / "figure.svg").exists()
-    with_recipe = {cell.row for cell in cells if "--recipe" in cell.command}
+    with_recipe = {cell.row for cell in cells if cell.spec.recipe}
     assert (folder / "settings.md").exists() == (folder / "settings.tex").exists()
     told = (folder / "settings.md").read_text() if with_recipe else ""
     assert all(f"| {row} |" in told for row in with_recipe)
@@ -64,11 +58,11 @@ def test_a_finished_grid_gives_its_table_and_figures(labelproof, tmp_path, name)
 
 
 @pytest.mark.parametrize("name", OWN)
-def test_fit_takes_every_command(tmp_path, name):
+def test_a_method_takes_every_spec(tmp_path, name):
     for cell in experiment(name).cells("tiny", Sources(out=tmp_path), 2):
-        if cell.label == "fit":
-            kind = "vectors" if "vectors" in str(cell.command[0]) else "images"
-            assert method_of(cell, kind).plan()
+        kind = "vectors" if "vectors" in str(cell.spec.data) else "images"
+        assert method_of(cell, kind).plan()
+        assert read_spec(cell.spec.describe(), tmp_path) == cell.spec
 
 
 def test_the_ablation_plugs_l_edl_into_every_method_that_takes_it(tmp_path, cifar_folder):
@@ -83,13 +77,12 @@ def test_the_ablation_plugs_l_edl_into_every_method_that_takes_it(tmp_path, cifa
     assert rows >= set(takers) - {"dpc"}
 
 
-def test_cleanlab_is_a_row_of_the_images_too(monkeypatch, tmp_path, cifar_npz):
+def test_cleanlab_is_a_row_of_the_images_too(tmp_path, cifar_npz):
     cells = experiment("images").cells("small", Sources(out=tmp_path, data=cifar_npz), 1)
     (cell,) = [cell for cell in cells if cell.row == "cleanlab"]
-    assert cell.label == "cleanlab"
-    monkeypatch.setattr("sys.argv", ["child", "cleanlab", *cell.command, "--out", "run"])
-    args = cleanlab.arguments()
-    assert (args.noise, args.net, args.epochs) == ("symmetric:0.5", "cnn", 24)
+    spec = cell.spec
+    assert (cell.maker, spec.method) == ("cleanlab", "ce")
+    assert (spec.noise, spec.net, spec.settings) == ("symmetric:0.5", "cnn", {"epochs": 24})
 
 
 def test_other_forms_of_methods_are_rows_of_the_vectors(tmp_path, vectors_npz):
@@ -97,7 +90,7 @@ def test_other_forms_of_methods_are_rows_of_the_vectors(tmp_path, vectors_npz):
     forms = {
         c.row: method_of(c, "vectors")
         for c in experiment("vectors").cells("small", sources, 1)
-        if c.label == "fit"
+        if c.maker == "fit"
     }
     assert (forms["gce_truncated"].truncate, forms["gce"].truncate) == (True, False)
     assert (forms["bootstrap_soft"].target, forms["bootstrap"].target) == ("soft", "hard")
@@ -115,10 +108,10 @@ def test_lambda_u_makes_data_where_none_is_named(tmp_path):
     cells = experiment("lambda_u").cells("small", Sources(out=tmp_path), 1)
     assert len(cells) == 5 * len(SETS)
     for made, cell in zip(SETS, cells[::5], strict=True):
-        arrays = np.load(cell.command[0])
+        arrays = np.load(cell.spec.data)
         assert (len(arrays["x"]), arrays["x"].shape[1]) == (made.size, made.features)
         assert len(set(arrays["y"])) == made.classes
-        assert cell.command[cell.command.index("--noise") + 1] == made.noise
+        assert cell.spec.noise == made.noise
         assert cell.column == made.column
 
 
@@ -146,8 +139,8 @@ def test_the_paper_scale_is_the_published_recipe(tmp_path, cifar_folder, name):
     cells = experiment(name).cells("paper", sources, 3)
     assert {cell.seed for cell in cells} == {0, 1, 2}
     for cell in cells[::3]:
-        assert "--epochs" not in cell.command
-        assert "resnet34" in cell.command if name == "cifarn" else "preact18" in cell.command
+        assert "epochs" not in cell.spec.settings
+        assert cell.spec.net == ("resnet34" if name == "cifarn" else "preact18")
         assert method_of(cell).plan()
     dpc = [cell for cell in cells if cell.row in ("dpc", "DPC", "β = 0.5", "γ C = 10")]
     assert {method_of(cell).epochs for cell in dpc} == {300}
@@ -159,7 +152,7 @@ def test_vectors_are_selected_and_weighed_as_published(tmp_path, vectors_npz, na
     sources = Sources(out=tmp_path / "b", data=vectors_npz)
     cells = experiment(name).cells("small", sources, 1)
     assert all(cell.column.startswith("vectors ") for cell in cells)
-    found = {c.column: method_of(c, "vectors") for c in cells if "dpc" in c.command}
+    found = {c.column: method_of(c, "vectors") for c in cells if c.spec.method == "dpc"}
     assert found
     for column, method in found.items():
         light = any(word in column for word in ("asym", "aggre", "rand1"))
@@ -195,7 +188,7 @@ def test_synthetic_has_every_cell_of_the_table(tmp_path, cifar_folder):
     star = next(c for c in cells if (c.row, c.column) == ("dpc*", "CIFAR-100 asym. 40%"))
     assert method_of(star).consistency == 3
     assert method_of(star).lambda_u == 150
-    assert "asymmetric-cifar100:0.4" in star.command
+    assert star.spec.noise == "asymmetric-cifar100:0.4"
 
 
 def test_human_labels_have_the_rows_of_the_appendix(tmp_path, cifar_folder):
@@ -308,6 +301,6 @@ def test_bad_input_is_one_sentence_and_leaves_nothing(labelproof, tmp_path, word
 def test_blocks_of_consecutive_labels_are_one_option_away(tmp_path, cifar_folder):
     sources = Sources(out=tmp_path, data=cifar_folder, methods=("ce",), blocks=True)
     cells = experiment("synthetic").cells("paper", sources, 1)
-    noises = {cell.column: dict(pairwise(cell.command))["--noise"] for cell in cells}
+    noises = {cell.column: cell.spec.noise for cell in cells}
     assert noises["CIFAR-100 asym. 40%"] == "asymmetric-cifar100-blocks:0.4"
     assert noises["CIFAR-10 asym. 40%"] == "asymmetric-cifar10:0.4"

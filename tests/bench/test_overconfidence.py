@@ -28,6 +28,7 @@ from labelproof.methods.ce import CrossEntropy
 from labelproof.methods.dividemix import DivideMix
 from labelproof.methods.dpc import DPC
 from labelproof.runs.load import load_model
+from labelproof.runs.spec import RunSpec
 
 SHORT = {"epochs": 3, "warmup": 2, "batch": 16, "lr": 0.05}
 FIGURES = ("figure1", "figure2a-reliability", "figure2b-confidence", "figure2c-logit")
@@ -178,7 +179,7 @@ def test_both_criteria_score_the_same_networks() -> None:
 def results(runs: dict[str, Path], *failed: str) -> Results:
     records = [
         Record(
-            cell=Cell(row=row, column="made vectors", seed=0, command=("d.npz", row)),
+            cell=Cell(row=row, column="made vectors", spec=RunSpec(data="d.npz", method=row)),
             folder=folder,
             state="failed" if row in failed else "done",
         )
@@ -226,10 +227,9 @@ def test_other_methods_and_changed_data_are_refused(runs: dict[str, Path], tmp_p
 def test_tiny_cells_share_data_and_noise_and_differ_in_the_method(tmp_path: Path) -> None:
     first, second = experiment.cells("tiny", Sources(out=tmp_path), 1)
     assert (first.row, second.row) == ("DivideMix", "DPC")
-    assert first.command[0] == second.command[0] == "digits"
-    assert "symmetric:0.4" in first.command
-    different = set(first.command) ^ set(second.command)
-    assert different == {"dividemix", "dpc"}
+    assert (first.spec.data, first.spec.noise) == ("digits", "symmetric:0.4")
+    assert (first.spec.method, second.spec.method) == ("dividemix", "dpc")
+    assert replace(first.spec, method="dpc") == second.spec
 
 
 def test_vectors_are_accepted_at_small_scale(tmp_path: Path) -> None:
@@ -240,7 +240,7 @@ def test_vectors_are_accepted_at_small_scale(tmp_path: Path) -> None:
     assert [(cell.row, cell.column, cell.seed) for cell in found] == [
         (row, "vectors worst", seed) for row in ("DivideMix", "DPC") for seed in (0, 1)
     ]
-    assert "paper-vectors" in found[2].command
+    assert found[2].spec.recipe == "paper-vectors"
     with pytest.raises(BadInput, match="rand1"):
         experiment.cells("small", replace(sources, labels=("rand1",)), 1)
 
@@ -260,5 +260,4 @@ def test_images_are_those_of_the_other_experiments(tmp_path: Path) -> None:
 
 def test_own_epochs_leave_warm_up_and_ramp_to_fit(tmp_path: Path) -> None:
     cell = experiment.cells("tiny", Sources(out=tmp_path, epochs=2), 1)[0]
-    assert cell.command[cell.command.index("--epochs") + 1] == "2"
-    assert not any("warmup" in word for word in cell.command)
+    assert cell.spec.settings == {"epochs": 2}

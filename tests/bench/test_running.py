@@ -6,14 +6,16 @@ import json
 import os
 import signal
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from bench_cells import QUICK, bench_process, quick_cell
 
 from labelproof.bench import runner
-from labelproof.bench.cell import Cell
-from labelproof.cli.bench import whole_grid
+from labelproof.bench.cell import Cell, Sources
+from labelproof.bench.command import Asked
+from labelproof.bench.experiments.registry import experiment
 from labelproof.recipes.load import recipes_of
 
 VECTORS = ("vectors", "--scale", "tiny", "--methods", "ce", "--labels", "worst", "--jobs", "1")
@@ -81,7 +83,7 @@ def test_runs_end_with_a_bench_that_was_killed_alone(tmp_path):
 
 
 def test_one_failing_cell_does_not_stop_the_others(labelproof, of_cells, tmp_path):
-    bad = Cell(row="bad", column="digits", seed=0, command=("nowhere.npz", "--method", "ce"))
+    bad = Cell(row="bad", column="digits", spec=replace(QUICK, data="nowhere.npz"))
     of_cells(bad, quick_cell())
     code, out, err = labelproof("bench", "trial", "--out", "b", "--jobs", 1)
     assert code == 1
@@ -133,12 +135,17 @@ def test_other_defaults_of_a_method_make_another_record(monkeypatch):
     before = cell.record()
     monkeypatch.setitem(recipes_of("ce").images, "lr", 0.123)
     assert cell.record() != before
-    assert cell.record()["command"] == before["command"]
+    assert cell.record()["spec"] == before["spec"]
 
 
 def test_the_command_below_a_table_makes_the_whole_of_it():
-    words = ["bench", "vectors", "--only", "ce, clean", "--jobs=2", "--out", "b", "--seeds", "3"]
-    assert whole_grid(words) == ["bench", "vectors", "--seeds", "3"]
+    sources = Sources(out=Path("b"), data=Path("/far/x.npz"), labels=("clean", "worst"))
+    asked = Asked(experiment("vectors"), "small", sources, seeds=3, only="ce, clean", jobs=99)
+    start = "labelproof bench vectors --data"
+    rest = "--seeds 3 --labels clean,worst"
+    assert asked.whole_grid() == f"{start} x.npz {rest}"
+    again = f"{start} /far/x.npz --out b --jobs 99 {rest} --only 'ce, clean'"
+    assert asked.command() == again
 
 
 def test_the_same_run_in_two_places_is_run_once(of_cells, labelproof, tmp_path):
@@ -163,12 +170,12 @@ def test_a_name_is_the_same_for_the_same_run_wherever_its_data_lies(tmp_path):
         path = tmp_path / folder / "data.npz"
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(content)
-        return Cell(row="", column="", seed=1, command=(str(path), "--method", "dpc", *QUICK))
+        return Cell(row="", column="", spec=replace(QUICK, data=str(path), method="dpc", seed=1))
 
     here, moved, changed = at("a", b"1"), at("b", b"1"), at("c", b"2")
     assert here.name == moved.name == changed.name
     assert here.record() == moved.record() != changed.record()
-    assert here.name.startswith("dpc-cnn-symmetric-0.4-1-off-")
+    assert here.name.startswith("dpc-symmetric-0.4-1-cnn-off-")
     assert here.name.endswith("-seed1")
 
 

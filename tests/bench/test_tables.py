@@ -21,10 +21,11 @@ from labelproof.bench.published_numbers import (
 )
 from labelproof.bench.results import ECE, LAST, SECONDS, Record, Results, mean_spread
 from labelproof.bench.tables import grid, listing
+from labelproof.runs.spec import RunSpec
 
 
 def record(row: str, seed: int, last: float | None, state: str = "done", column: str = "50%"):
-    cell = Cell(row=row, column=column, seed=seed, command=("digits",))
+    cell = Cell(row=row, column=column, spec=RunSpec(data="digits", seed=seed))
     summary = {} if last is None else {"accuracy": {"last": last}, "ece": 0.1, "seconds": 7.4}
     return Record(cell=cell, folder=Path("x"), state=state, summary=summary, error="")
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from labelproof.cli import main
+from labelproof.__main__ import main
 
 TUTORIALS = Path(__file__).parents[2] / "docs" / "tutorials"
 PAGES = sorted(TUTORIALS.glob("*.md"))

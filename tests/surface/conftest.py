@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from labelproof.cli import main
+from labelproof.__main__ import main
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 import labelproof
-from labelproof.cli import main
+from labelproof.__main__ import main
 from labelproof.cli.app import app
 
 Shell = Callable[..., tuple[int, str]]

@@ -1,65 +1,72 @@
-"""A cell of an experiment: one run, the command that makes it, and its place in the table."""
+"""A cell of an experiment: one run as a `RunSpec`, and its place in the table."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from labelproof.recipes.recipe import known_defaults
+from labelproof.runs.spec import RunSpec
 
 if TYPE_CHECKING:
     from labelproof.bench.results import Results
 
 Scale = Literal["paper", "small", "tiny"]
 SCALES: tuple[Scale, ...] = ("paper", "small", "tiny")
+Maker = Literal["fit", "cleanlab"]
 READABLE = 60  # letters of the readable part of a folder's name
+UNNAMED = ("data", "data_dir", "flip", "method", "seed")  # not in its list of values
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
     """One run of an experiment.
 
-    Two cells with the same command and seed are the same run, also in different experiments, so
-    they share a folder; `row` and `column` only say where a table shows it.
+    Two cells with the same spec are the same run, also in different experiments, so they share a
+    folder; `row` and `column` only say where a table shows it.
     """
 
     row: str  # of the table: "dpc", "SOP with L_edl", "beta = 1"
     column: str  # of the table: "CIFAR-10 sym. 50%", "worst"
-    seed: int
-    command: tuple[str, ...]  # arguments of `labelproof fit`, without --out, --seed and --resume
-    label: str = "fit"  # what makes it: "fit", or "cleanlab"
+    spec: RunSpec  # without `out`
+    maker: Maker = "fit"  # what carries it out: our pipeline, or cleanlab with the same network
+
+    @property
+    def seed(self) -> int:
+        """The seed of the run."""
+        return self.spec.seed
+
+    @property
+    def group(self) -> str:
+        """The folder's name without the seed: the same for cells that differ in it alone."""
+        told = changed(self.spec)
+        kind = [] if self.maker == "fit" else [self.maker]
+        words = [*kind, self.spec.method, *_values(told)]
+        readable = re.sub(r"[^a-z0-9._]+", "-", "-".join(words).lower())[:READABLE].strip("-.")
+        known = json.dumps([self.maker, {**told, "seed": None}], sort_keys=True)
+        return f"{readable}-{hashlib.sha256(known.encode()).hexdigest()[:8]}"
 
     @property
     def name(self) -> str:
         """Folder name: readable, safe on every file system, the same for the same run."""
-        kind = () if self.label == "fit" else (self.label,)
-        values = (*kind, *(w for w in self._portable()[1:] if not w.startswith("--")))
-        readable = re.sub(r"[^a-z0-9._]+", "-", "-".join(values).lower())[:READABLE].strip("-.")
-        known = json.dumps([self.label, *self._portable()])
-        return f"{readable}-{hashlib.sha256(known.encode()).hexdigest()[:8]}-seed{self.seed}"
+        return f"{self.group}-seed{self.seed}"
 
     def record(self) -> dict[str, Any]:
-        """What a finished cell counts for, while it is the same: command, seed, data, defaults."""
-        paths = [Path(w) for w in self.command if Path(w).is_absolute()]
-        digests = {path.name: _digest(path) for path in paths if path.is_file()}
+        """What a finished cell counts for, while it is the same: spec, data, defaults."""
+        data = Path(str(self.spec.data))
+        defaults = known_defaults(self.spec.method, self.spec.recipe)
         return {
-            "label": self.label,
-            "command": list(self._portable()),
-            "seed": self.seed,
-            "data": digests,
-            "defaults": _defaults(self.label, self.command),
+            "maker": self.maker,
+            "spec": changed(self.spec),
+            "data": {data.name: _digest(data)} if data.is_absolute() and data.is_file() else {},
+            "defaults": hashlib.sha256(defaults.encode()).hexdigest()[:16],
         }
-
-    def _portable(self) -> tuple[str, ...]:
-        """The command without folders, so that moving data and runs changes nothing."""
-        return without_folders(self.command)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,17 +94,42 @@ class Experiment:
     takes: tuple[str, ...] = ()  # of methods and labels, what the user may restrict it to
 
 
-def without_folders(words: Sequence[str]) -> tuple[str, ...]:
-    """A command whose absolute paths are names alone."""
-    return tuple(Path(w).name if Path(w).is_absolute() else w for w in words)
+def seeded(row: str, column: str, spec: RunSpec, seeds: int, maker: Maker = "fit") -> list[Cell]:
+    """A cell for every seed: 0, 1, ..."""
+    return [
+        Cell(row=row, column=column, spec=replace(spec, seed=seed), maker=maker)
+        for seed in range(seeds)
+    ]
 
 
-def _defaults(label: str, command: Sequence[str]) -> str:
-    """Digest of the method's settings before the command changes any."""
-    words = dict(pairwise(command))
-    name = "ce" if label == "cleanlab" else words.get("--method", "dpc")
-    known = known_defaults(name, words.get("--recipe"))
-    return hashlib.sha256(known.encode()).hexdigest()[:16]
+def changed(spec: RunSpec) -> dict[str, Any]:
+    """What a spec says that the defaults do not, as plain values.
+
+    Absolute paths are names alone, so that moving data and runs changes nothing.
+    """
+    usual, told = RunSpec().describe(), spec.describe()
+    reading = _differing(told.pop("reading"), usual.pop("reading"))
+    return _differing(told, usual) | ({"reading": reading} if reading else {})
+
+
+def _differing(values: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _portable(value) for name, value in values.items() if value != usual[name]}
+
+
+def _portable(value: Any) -> Any:
+    path = isinstance(value, str) and Path(value).is_absolute()
+    return Path(value).name if path else value
+
+
+def _values(told: Mapping[str, Any]) -> list[str]:
+    """The values of a described spec as words, in the order of its fields."""
+    words = list[str]()
+    for name, value in told.items():
+        if isinstance(value, dict):
+            words += _values(value)
+        elif name not in UNNAMED:
+            words.append(str(value))
+    return words
 
 
 @lru_cache(maxsize=64)

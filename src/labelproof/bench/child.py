@@ -1,9 +1,9 @@
-"""The process of one cell: `labelproof fit` that ends when the bench that started it is gone.
+"""The process of one cell: it reads a spec, carries it out, and ends with the bench.
 
-    python -m labelproof.bench.child PARENT fit|cleanlab ARGUMENTS
+    python -m labelproof.bench.child PARENT fit|cleanlab < SPEC
 
-Without this, a bench that was killed would leave runs behind that write to the folders its
-successor continues.
+A bench that was killed must not leave runs behind: they would write to the folders that its
+successor continues. So this process watches for the end of its parent.
 """
 
 from __future__ import annotations
@@ -13,20 +13,37 @@ import signal
 import sys
 import threading
 import time
+from pathlib import Path
+
+from labelproof.exit_codes import carry_out
 
 PATIENCE = 20  # looks, half a second each, before a run that ignores Ctrl-C is ended
 
 
 def main() -> None:
     """Run one cell."""
-    parent, label = int(sys.argv[1]), sys.argv[2]
+    parent, maker = int(sys.argv[1]), sys.argv[2]
     threading.Thread(target=watch, args=(parent,), daemon=True).start()
-    sys.argv = ["labelproof", *sys.argv[2:]]
-    if label == "cleanlab":
-        from labelproof.bench.cleanlab_rival import main as run  # its import is slow
+    carry_out(lambda: run(maker, sys.stdin.buffer.read()))
+
+
+def run(maker: str, text: bytes) -> None:
+    """Carry out the spec, from where a run that was stopped left it."""
+    import msgspec  # imports are here, so that Ctrl-C during them is quiet
+    from rich.console import Console
+
+    from labelproof.runs.spec import read_spec
+
+    spec = read_spec(msgspec.json.decode(text), Path("standard input"))
+    if maker == "cleanlab":
+        from labelproof.bench.cleanlab_rival import run as run_cleanlab
+
+        run_cleanlab(spec)
     else:
-        from labelproof.cli import main as run
-    run()
+        from labelproof import pipeline
+        from labelproof.training.log import reporter_for
+
+        pipeline.run(spec, resume=True, reporter=reporter_for(Console(stderr=True)))
 
 
 def watch(parent: int) -> None:

@@ -9,72 +9,36 @@ Shapes: C classes, N training examples.
 
 from __future__ import annotations
 
-import argparse
-import sys
 import time
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from labelproof import metrics
+from labelproof import metrics, pipeline
 from labelproof.data.examples import Subset
-from labelproof.data.readers import SourceOptions, load
 from labelproof.errors import BadInput
 from labelproof.files import write_json
 from labelproof.judging.crossfit import part_of
-from labelproof.recipes.recipe import chosen_method
-from labelproof.runs.prepare import Prepared, prepare
+from labelproof.run_files import RUN, SUMMARY
+from labelproof.runs.prepare import Assembled, Prepared
+from labelproof.runs.spec import RunSpec
 from labelproof.training.loop import Result, train
-from labelproof.training.protocol import Method
-from labelproof.training.run import Trunk, pick_device
-from labelproof.training.trunk import make_trunk
 
 FOLDS = 5
 
 
-def main() -> None:
-    """Run the cell that the command line describes; ends like `labelproof fit`."""
-    try:
-        run(arguments())
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except BadInput as error:
-        sys.stderr.write(f"labelproof: {error}\n")
-        sys.exit(2)
-
-
-def arguments() -> argparse.Namespace:
-    """The few options of `labelproof fit` that a cell of the bench uses."""
-    parser = argparse.ArgumentParser(prog="cleanlab")
-    parser.add_argument("label")
-    parser.add_argument("data")
-    parser.add_argument("--label-key", default="y")
-    parser.add_argument("--truth-key")
-    parser.add_argument("--noise")
-    parser.add_argument("--no-flip", action="store_true")
-    parser.add_argument("--net", default="auto")
-    parser.add_argument("--epochs", type=int)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, required=True)
-    return parser.parse_args()
-
-
-def run(args: argparse.Namespace) -> None:
+def run(spec: RunSpec) -> None:
     """Folds, issues, and a last network on what is left."""
-    examples = load(args.data, SourceOptions(label_key=args.label_key, truth_key=args.truth_key))
-    examples = replace(examples, mirrored=examples.mirrored and not args.no_flip)
-    changes = {} if args.epochs is None else {"epochs": args.epochs}
-    method = chosen_method("ce", examples.kind, changes, size=len(examples))
-    prepared = prepare(examples, noise=args.noise, seed=args.seed)
-    trunk, net = make_trunk(args.net, prepared.task)
-    args.out.mkdir(parents=True, exist_ok=True)
-    record = {"format": 1, "method": "cleanlab", "settings": vars(method), "net": net}
-    write_json(args.out / "run.json", {**record, "seed": args.seed, "command": sys.argv})
+    parts = pipeline.assemble(spec)
+    prepared, method, trunk, out = parts.prepared, parts.method, parts.trunk, spec.out
+    assert out is not None
+    out.mkdir(parents=True, exist_ok=True)
+    record = {"format": 1, "method": "cleanlab", "settings": vars(method), "net": parts.net}
+    write_json(out / RUN, {**record, "seed": spec.seed, "spec": spec.describe()})
     started = time.monotonic()
-    probs = out_of_fold(prepared, method, trunk, args.seed)
+    probs = out_of_fold(parts)
     flagged, quality = issues(prepared.task.y, probs)
     kept = (~flagged).nonzero().squeeze(1)
     last = train(
@@ -82,23 +46,23 @@ def run(args: argparse.Namespace) -> None:
         method,
         trunk,
         audit=replace(prepared.audit, truth=None),  # true labels are of all examples, not of these
-        seed=args.seed,
-        device=pick_device("auto"),
+        seed=spec.seed,
+        device=parts.device,
     )
     seconds = time.monotonic() - started
-    write_json(args.out / "summary.json", summary(prepared, last, flagged, quality, seconds))
+    write_json(out / SUMMARY, summary(prepared, last, flagged, quality, seconds))
 
 
-def out_of_fold(prepared: Prepared, method: Method, trunk: Trunk, seed: int) -> Tensor:
+def out_of_fold(parts: Assembled) -> Tensor:
     """Probabilities (N, C) of every training example by a network that has not seen it."""
     from sklearn.model_selection import StratifiedKFold
 
-    task = prepared.task
+    task, seed = parts.prepared.task, parts.spec.seed
     probs = torch.empty(task.size, task.num_classes)
     folds = StratifiedKFold(FOLDS, shuffle=True, random_state=seed)
     for seen, unseen in folds.split(task.y.numpy(), task.y.numpy()):
         part = part_of(task, torch.from_numpy(seen))
-        result = train(part, method, trunk, seed=seed, device=pick_device("auto"))
+        result = train(part, parts.method, parts.trunk, seed=seed, device=parts.device)
         probs[unseen] = result.predict(Subset(task.x, torch.from_numpy(unseen))).cpu()
     return probs
 

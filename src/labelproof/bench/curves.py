@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from labelproof.bench import figures
-from labelproof.bench.cell import Cell, Scale, Sources
+from labelproof.bench.cell import Cell, Scale, Sources, seeded
 from labelproof.bench.results import BEST, LAST, LAST10, Metric, Results, mean_spread
 from labelproof.bench.scales import published_form, synthetic_settings
 from labelproof.bench.tables import Published, grid
@@ -25,17 +25,17 @@ def curve_cells(
 ) -> list[Cell]:  # fmt: skip
     """A cell for every value; the published value is the same run as in other experiments."""
     return [
-        Cell(
-            row=row.format(value),
-            column=column.column,
-            seed=seed,
-            command=published_form(
-                column, "dpc", scale, sources, {} if value == usual else {setting: value}
-            ),
-        )
+        cell
         for column in synthetic_settings(scale, sources, COLUMNS[scale])
         for value in values
-        for seed in range(seeds)
+        for cell in seeded(
+            row.format(value),
+            column.column,
+            published_form(
+                column, "dpc", scale, sources, {} if value == usual else {setting: value}
+            ),
+            seeds,
+        )
     ]
 
 

@@ -5,34 +5,27 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import lru_cache
-from itertools import pairwise
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import typer
 from rich.console import Console
 from rich.table import Table
 
+from labelproof import pipeline
 from labelproof.bench.cell import Cell
 from labelproof.bench.cost import pass_seconds, units
 from labelproof.bench.grid_progress import epochs_of, history
 from labelproof.bench.results import is_done, same_record
-from labelproof.cli.options import source_options
+from labelproof.data.encoders.glance import Glance, glance
 from labelproof.data.examples import Examples
-from labelproof.data.readers import from_arrays, load
+from labelproof.data.readers import from_arrays
 from labelproof.data.readers.published.webvision import CLASSES, EDGE
-from labelproof.data.task import Task
 from labelproof.errors import BadInput
 from labelproof.judging.tune import settled_for_now, undecided
-from labelproof.recipes.recipe import chosen_method, read_settings
-from labelproof.runs.prepare import prepare
+from labelproof.runs.prepare import Assembled
+from labelproof.runs.spec import RunSpec
 from labelproof.training.estimate import estimate
-from labelproof.training.run import pick_device
-from labelproof.training.settings import split_settings
-from labelproof.training.trunk import make_trunk
 
 LARGE = ("preact18", "resnet34", "inception_resnet_v2")  # too slow to measure a whole epoch of
 WEBVISION = 65_944  # training images
@@ -69,17 +62,17 @@ def show_estimates(cells: Sequence[Cell], runs: Path, jobs: int, console: Consol
 def guess_all(cells: Sequence[Cell], runs: Path) -> dict[str, Guess]:
     """A guess for every cell, by name; cells that differ in their seed alone share one."""
     known: dict[str, Guess] = {}
-    by_command: dict[tuple[str, ...], Guess] = {}
+    by_group: dict[str, Guess] = {}
     reader = Reader()
     for cell in cells:
-        siblings = [c for c in cells if (c.label, c.command) == (cell.label, cell.command)]
+        group = cell.group
         if is_done(cell, runs):
             known[cell.name] = Guess(seconds=ran(cell, runs) or 0.0, how="done")
             continue
-        key = (cell.label, *cell.command)
-        if key not in by_command:
-            by_command[key] = from_others(siblings, runs) or _measured(reader, cell)
-        known[cell.name] = by_command[key]
+        if group not in by_group:
+            siblings = [other for other in cells if other.group == group]
+            by_group[group] = from_others(siblings, runs) or _measured(reader, cell)
+        known[cell.name] = by_group[group]
     return known
 
 
@@ -119,70 +112,57 @@ def taken(cell: Cell, runs: Path) -> float | None:
 
 def calibration(cell: Cell) -> int:
     """2 where calibration trains the method again on halves, else 1."""
-    how = dict(pairwise(cell.command)).get("--calibrate", "folds")
-    return 2 if how == "folds" else 1
+    return 2 if cell.spec.how == "folds" else 1
 
 
 class Reader:
     """Measures cells; data that several cells use is read once, and so is a network's speed."""
 
     def __init__(self) -> None:
-        self._examples: dict[tuple[str, str, str | None], Examples] = {}
+        self._seen: dict[tuple[str, ...], Glance] = {}
         self._passes: dict[tuple[str, tuple[int, ...]], float] = {}
 
     def measure(self, cell: Cell) -> Guess:
         """Train a few batches of the cell's own data, or count the passes through its network."""
-        options = parsed(cell)
-        task = self._task(options)
-        name = "ce" if cell.label == "cleanlab" else options["method"]
-        changes = split_settings(options["set_"] or [])
-        if options["epochs"] is not None:
-            changes["epochs"] = str(options["epochs"])
-        values = read_settings(name, changes, options["recipe"])
-        method = chosen_method(name, task.kind, values, options["recipe"], task.size)
-        tried, method = undecided(method), settled_for_now(method, task.kind)
-        trunk, net = make_trunk(options["net"], task)
-        if net in LARGE:
-            key = (net, task.x.shape)
-            if key not in self._passes:
-                self._passes[key] = pass_seconds(task, trunk)
-            seconds, how = units(task, method) * task.size * self._passes[key], "counted passes"
+        seen = self._look(cell.spec)
+        parts = pipeline.assemble(cell.spec, pipeline.Given(data=seen.examples))
+        tried = undecided(parts.method)
+        task = parts.prepared.task
+        parts = replace(parts, method=settled_for_now(parts.method, task.kind))
+        if parts.net in LARGE:
+            seconds, how = self._counted(parts), "counted passes"
         else:
-            seconds = estimate(task, method, trunk, pick_device("cpu")).seconds
-            how = "measured epoch"
-        if options["data"] == "webvision":
+            measured = estimate(task, parts.method, parts.trunk, parts.device)
+            seconds, how = measured.seconds, "measured epoch"
+        if cell.spec.data == "webvision":
             seconds *= WEBVISION / task.size
-        times = CLEANLAB if cell.label == "cleanlab" else calibration(cell)
-        return Guess(seconds=seconds * times, how=f"{how}, without trials" if tried else how)
+        times = CLEANLAB if cell.maker == "cleanlab" else calibration(cell)
+        seconds = seen.seconds + seconds * times
+        return Guess(seconds=seconds, how=f"{how}, without trials" if tried else how)
 
-    def _task(self, options: dict[str, Any]) -> Task:
-        reading = source_options(options)
-        key = (options["data"], reading.label_key, str(reading.data_dir))
-        if key not in self._examples:
-            large = options["data"] == "webvision"  # reading it takes longer than a guess is worth
+    def _counted(self, parts: Assembled) -> float:
+        task = parts.prepared.task
+        key = (parts.net, task.x.shape)
+        if key not in self._passes:
+            self._passes[key] = pass_seconds(task, parts.trunk)
+        return units(task, parts.method) * task.size * self._passes[key]
+
+    def _look(self, spec: RunSpec) -> Glance:
+        """The data; vectors that an encoder would make are stand-ins."""
+        reading, encoder = spec.reading, pipeline.wanted_encoder(spec)
+        key = (str(spec.data), reading.label_key, str(reading.data_dir), encoder)
+        if key not in self._seen:
+            large = spec.data == "webvision"  # reading it takes longer than a guess is worth
             edge = reading.image_size or EDGE
-            self._examples[key] = _like_webvision(edge) if large else load(options["data"], reading)
-        return prepare(self._examples[key], noise=options["noise"]).task
+            raw = _like_webvision(edge) if large else pipeline.read_raw(spec)
+            self._seen[key] = glance(raw, encoder)
+        return self._seen[key]
 
 
 def _like_webvision(edge: int) -> Examples:
     """A few black pictures in the shape of WebVision's."""
     pictures = np.zeros((2 * CLASSES, edge, edge, 3), np.uint8)
     return from_arrays(pictures, np.arange(2 * CLASSES) % CLASSES)
-
-
-def parsed(cell: Cell) -> dict[str, Any]:
-    """The options of `labelproof fit` that a cell's command gives, with their defaults."""
-    return dict(_fit().make_context("fit", list(cell.command)).params)
-
-
-@lru_cache(maxsize=1)
-def _fit() -> Any:
-    from labelproof.cli.fit import fit  # here: the command line imports this package
-
-    app = typer.Typer()
-    app.command()(fit)
-    return typer.main.get_command(app)
 
 
 def finish_time(seconds: Sequence[float], jobs: int) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from pathlib import Path
 
 from labelproof.bench.cell import Cell
@@ -22,13 +21,13 @@ def borrowed(results: Results) -> list[str]:
     found: dict[str, list[str]] = {}
     ours: dict[str, list[str]] = {}
     for record in results.records:
-        words = dict(pairwise(record.cell.command))
-        if words.get("--recipe", PAPER_VECTORS) == PAPER_VECTORS:
+        spec = record.cell.spec
+        if spec.recipe in (None, PAPER_VECTORS):
             continue  # vectors: docs/bench.md says what is borrowed there
-        recipe = words["--recipe"].removesuffix("-star")
+        recipe = spec.recipe.removesuffix("-star")
         if recipe != wanted(record.cell):
             found.setdefault(f"{record.cell.row} ({recipe})", []).append(record.cell.column)
-        elif is_ours(words["--method"], words["--recipe"]):
+        elif is_ours(spec.method, spec.recipe):
             ours.setdefault(record.cell.row, []).append(record.cell.column)
     none = "No published settings are known to us for these cells; "
     return [
@@ -40,7 +39,7 @@ def borrowed(results: Results) -> list[str]:
 def settings_files(results: Results, folder: Path) -> list[Path]:
     """A table of every place's recipe, changes, network and source, where cells have recipes."""
     cells = {(r.cell.row, r.cell.column): r.cell for r in results.records}.values()
-    rows = tuple(_settings(cell) for cell in cells if "--recipe" in cell.command)
+    rows = tuple(_settings(cell) for cell in cells if cell.spec.recipe)
     table = Table(
         title="Settings of every cell",
         header=("row", "data", "recipe", "changes", "network", "source"),
@@ -52,12 +51,10 @@ def settings_files(results: Results, folder: Path) -> list[Path]:
 
 
 def _settings(cell: Cell) -> tuple[str, ...]:
-    words = dict(pairwise(cell.command))
-    name, recipe = words["--method"], words["--recipe"]
-    changes = [word for option, word in pairwise(cell.command) if option == "--set"]
-    changes += [f"epochs={words['--epochs']}"] if "--epochs" in words else []
+    name, recipe, net = cell.spec.method, str(cell.spec.recipe), cell.spec.net
+    changes = ", ".join(f"{key}={value}" for key, value in cell.spec.settings.items())
     source = f"{METHODS[name].about.paper}: {source_of(name, recipe)}"
-    return (cell.row, cell.column, recipe, ", ".join(changes), words.get("--net", "auto"), source)
+    return (cell.row, cell.column, recipe, changes, net, source)
 
 
 def _note(text: str, places: dict[str, list[str]]) -> list[str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from labelproof.bench.cell import Cell, Scale
+from labelproof.bench.cell import Cell, Scale, changed
 from labelproof.files import write_text
 
 Summary = Mapping[str, Any]
@@ -123,7 +123,7 @@ def read_record(cell: Cell, cells: Path, error: str = "") -> Record:
 
 
 def is_done(cell: Cell, cells: Path) -> bool:
-    """Whether a cell is finished, and was made by the same command on the same data."""
+    """Whether a cell is finished, and was made by the same spec on the same data."""
     return (cells / cell.name / "summary.json").is_file() and same_record(cell, cells)
 
 
@@ -152,7 +152,8 @@ def write_results(path: Path, records: Sequence[Record]) -> None:
             "state": r.state,
             "error": r.error or None,
             "folder": r.folder.name,
-            "command": list(r.cell.command),
+            "maker": r.cell.maker,
+            "spec": changed(r.cell.spec),
             "summary": r.summary or None,
         }
         for r in records

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import shutil
 import signal
@@ -11,13 +13,15 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from labelproof.bench.cell import Cell
 from labelproof.bench.results import is_done, record_path, same_record
 from labelproof.errors import BadInput
 from labelproof.files import write_json
+from labelproof.run_files import RUN
+from labelproof.runs.spec import RunSpec
 
 POLL = 0.2  # seconds between looks at the running processes
 GRACE = 15.0  # seconds a stopped run has to end by itself
@@ -100,24 +104,30 @@ def threads(jobs: int) -> int:
 def start(cell: Cell, cells: Path, threads: int) -> Running:
     """Begin or continue a cell; what another record left in its folder is removed."""
     folder, log = cells / cell.name, cells / f"{cell.name}.log"
-    if cell.label != "fit" or not same_record(cell, cells):
+    if cell.maker != "fit" or not same_record(cell, cells):
         discard(folder)
     write_json(record_path(cell, cells), cell.record())
-    words = [sys.executable, "-m", "labelproof.bench.child", str(os.getpid()), cell.label]
-    words += [*cell.command, "--seed", str(cell.seed), "--out", str(folder)]
-    resumed = (folder / "run.json").exists()
-    words += ["--resume"] if resumed else []
+    resumed = (folder / RUN).exists()
+    words = [sys.executable, "-m", "labelproof.bench.child", str(os.getpid()), cell.maker]
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "OMP_WAIT_POLICY": "PASSIVE"}
     with log.open("wb") as file:
         process = subprocess.Popen(
             words,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             stdout=file,
             stderr=subprocess.STDOUT,
             env={**environment, "COLUMNS": "200"},
             close_fds=False,  # the lock stays as long as any run lives
         )
+    _tell(process, replace(cell.spec, out=folder))
     return Running(cell=cell, process=process, log=log, started=time.monotonic(), resumed=resumed)
+
+
+def _tell(process: subprocess.Popen[bytes], spec: RunSpec) -> None:
+    """Hand the spec over; a process that is gone already will be seen to have failed."""
+    assert process.stdin is not None
+    with contextlib.suppress(BrokenPipeError), process.stdin as pipe:
+        pipe.write(json.dumps(spec.describe()).encode())
 
 
 def discard(folder: Path) -> None:

@@ -1,7 +1,7 @@
 """What `paper`, `small` and `tiny` mean: data, network, epochs. docs/bench.md says it in prose.
 
 A `Setting` is a column of a table: data with its noise. `published_form` and `own_form` make the
-command of a run on it: the paper's recipe, or the defaults a user would meet. At the scale small
+spec of a run on it: the paper's recipe, or the defaults a user would meet. At the scale small
 the data can be vectors too; there the paper's form is the defaults for vectors with the paper's
 selection and weights.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from labelproof.bench.cell import Scale, Sources
 from labelproof.bench.prepare import (
@@ -19,12 +20,14 @@ from labelproof.bench.prepare import (
     small_vectors,
     tiny_images,
 )
+from labelproof.data.readers import SourceOptions
 from labelproof.data.readers.published.cifar import CIFAR10, CIFAR100
 from labelproof.data.readers.published.humans import FOLDERS, SETS
 from labelproof.data.readers.published.locate import locate
 from labelproof.errors import BadInput
 from labelproof.methods import METHODS
 from labelproof.recipes.recipe import HUMAN_RATES, nearest_recipe, published, published_names
+from labelproof.runs.spec import RunSpec
 from labelproof.training.protocol import Method
 from labelproof.training.settings import Epochs, NoiseRate, marked, settings_of
 
@@ -37,11 +40,12 @@ STARS = {STAR: "dpc", "cores_star": "cores"}  # longer forms of methods
 KINDS = {"symmetric": "sym.", "asymmetric": "asym."}
 TITLES = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
 CLASSES = {"cifar10": 10, "cifar100": 100}
-QUICK = ("--calibrate", "quick")
 MLP = "mlp"
 PAPER_VECTORS = "paper-vectors"  # a recipe of methods whose own defaults are another algorithm
 WEIGHTS = ("lambda_u", "confidence_penalty", "consistency")  # the paper's, on vectors too
-VECTORS_RAMP = 4  # epochs until λ_u is reached
+VECTORS_RAMP = 4.0  # epochs until λ_u is reached
+Settings = Mapping[str, object]  # of a method, by name
+NONE: Settings = {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +54,7 @@ class Setting:
 
     column: str
     recipe: str  # its name among the published settings
-    words: tuple[str, ...]  # arguments of `labelproof fit` that read the data
+    data: RunSpec  # how to read it; no method yet
     net: str
     rate: float  # share of labels that are wrong
 
@@ -60,8 +64,8 @@ def synthetic_settings(scale: Scale, sources: Sources, names: Sequence[str]) -> 
     found = []
     for name in names:
         data, kind, rate = name.split("-")
-        words = data_words(scale, sources, data)
-        if words is not None:
+        read = data_spec(scale, sources, data)
+        if read is not None:
             noise = f"{kind}:{rate}" if kind == "symmetric" else f"{kind}-{data}:{rate}"
             blocks = sources.blocks and noise.startswith("asymmetric-cifar100")
             noise = noise.replace("cifar100", "cifar100-blocks") if blocks else noise
@@ -71,7 +75,7 @@ def synthetic_settings(scale: Scale, sources: Sources, names: Sequence[str]) -> 
                 Setting(
                     column=f"{title} {KINDS[kind]} {float(rate):.0%}",
                     recipe=name,
-                    words=(*words, "--noise", noise),
+                    data=replace(read, noise=noise),
                     net=MLP if flat else NETS.get(scale, "preact18"),
                     rate=wrong_share(data, kind, float(rate)),
                 )
@@ -93,17 +97,17 @@ def of_vectors(scale: Scale, sources: Sources) -> bool:
     return scale == "small" and has_vectors(sources.data)
 
 
-def data_words(scale: Scale, sources: Sources, data: str) -> tuple[str, ...] | None:
+def data_spec(scale: Scale, sources: Sources, data: str) -> RunSpec | None:
     """Where the data is; None where the user has this set not, but another one."""
     if scale == "tiny":
-        return ("digits",)
+        return RunSpec(data="digits")
     if of_vectors(scale, sources):
-        return (str(small_vectors(sources)), "--label-key", "clean")
+        return array_spec(small_vectors(sources), "clean")
     plain = replace(sources, human_labels=None)  # the same file and runs with and without them
     if scale == "small":
-        return (str(small_images(plain)),)
+        return array_spec(small_images(plain))
     if sources.data is not None and sources.data.is_file():
-        return (str(full_images(plain)),) if data == "cifar10" else None
+        return array_spec(full_images(plain)) if data == "cifar10" else None
     if sources.data is None or not sources.data.is_dir():
         raise BadInput(
             "the scale paper needs --data DIR, a folder with cifar-10-batches-py and "
@@ -117,7 +121,17 @@ def data_words(scale: Scale, sources: Sources, data: str) -> tuple[str, ...] | N
         if not any((sources.data / kind.folder).is_dir() for kind in kinds):
             raise
         return None
-    return (data, "--data-dir", str(sources.data.resolve()))
+    return published_spec(data, sources.data)
+
+
+def array_spec(path: Path, labels: str = "y", truth: str | None = None) -> RunSpec:
+    """An .npz, with the names of its labels and true labels."""
+    return RunSpec(data=str(path), reading=SourceOptions(label_key=labels, truth_key=truth))
+
+
+def published_spec(name: str, folder: Path) -> RunSpec:
+    """A published data set whose files lie in a folder."""
+    return RunSpec(data=name, reading=SourceOptions(data_dir=folder.resolve()))
 
 
 def human_settings(scale: Scale, sources: Sources, names: Sequence[str]) -> list[Setting]:
@@ -132,16 +146,15 @@ def _human(scale: Scale, sources: Sources, name: str) -> Setting:
     return Setting(
         column=f"{title}{name}",
         recipe=recipe,
-        words=_human_words(scale, sources, name, recipe),
+        data=_human_spec(scale, sources, name, recipe),
         net=MLP if flat else NETS.get(scale, "resnet34"),
         rate=HUMAN_RATES[name],
     )
 
 
-def _human_words(scale: Scale, sources: Sources, name: str, recipe: str) -> tuple[str, ...]:
-    keys = ("--label-key", name, "--truth-key", "clean")
+def _human_spec(scale: Scale, sources: Sources, name: str, recipe: str) -> RunSpec:
     if scale == "tiny":
-        return (str(tiny_images(sources)), "--no-flip", *keys)
+        return replace(array_spec(tiny_images(sources), name, "clean"), flip=False)
     if scale == "paper" and sources.data is not None and sources.data.is_dir():
         files = (SETS[recipe].labels, SETS[recipe].ordered)
         if not any(
@@ -151,9 +164,9 @@ def _human_words(scale: Scale, sources: Sources, name: str, recipe: str) -> tupl
                 f"expected {files[0]} of CIFAR-N in {sources.data}, but it is not there; put it "
                 "beside the CIFAR files, or leave its label sets out with --labels."
             )
-        return (recipe, "--data-dir", str(sources.data.resolve()))
+        return published_spec(recipe, sources.data)
     if of_vectors(scale, sources) and name != "noisy100":
-        return (str(small_vectors(sources, (name,))), *keys)
+        return array_spec(small_vectors(sources, (name,)), name, "clean")
     if name == "noisy100":
         raise BadInput("noisy100 needs --scale paper and a folder with CIFAR-100; see --labels.")
     if sources.human_labels is None:
@@ -162,7 +175,7 @@ def _human_words(scale: Scale, sources: Sources, name: str, recipe: str) -> tupl
             "rand1, rand2, rand3 and worst in the order of the CIFAR-10 images."
         )
     file = small_images(sources) if scale == "small" else full_images(sources)
-    return (str(file), *keys)
+    return array_spec(file, name, "clean")
 
 
 def published_form(
@@ -170,27 +183,20 @@ def published_form(
     method: str,
     scale: Scale,
     sources: Sources,
-    changes: Mapping[str, object] | None = None,
-) -> tuple[str, ...]:
-    """Arguments of a run with the published settings; shorter below the scale paper."""
+    changes: Settings = NONE,
+) -> RunSpec:
+    """A run with the published settings; shorter below the scale paper."""
     star, name = method in STARS, STARS.get(method, method)
     if not published_names(name):
         return own_form(setting, name, scale, sources, changes)
     recipe = nearest_recipe(name, setting.recipe)
-    values = dict(changes or {})
+    values = dict(changes)
     if recipe != setting.recipe:
         values = {**_told(METHODS[name], setting), **values}
     recipe += "-star" if star else ""
     if setting.net == MLP:
         return _vectors_form(setting, name, recipe, sources, values)
-    return (
-        *_first(setting, name),
-        "--recipe",
-        recipe,
-        *_length(name, scale, sources),
-        *_sets(values, name, scale, sources),
-        *QUICK,
-    )
+    return replace(own_form(setting, name, scale, sources, values), recipe=recipe)
 
 
 def _told(method: type[Method], setting: Setting) -> dict[str, object]:
@@ -199,9 +205,9 @@ def _told(method: type[Method], setting: Setting) -> dict[str, object]:
 
 
 def _vectors_form(
-    setting: Setting, name: str, recipe: str, sources: Sources, changes: Mapping[str, object]
-) -> tuple[str, ...]:
-    """Arguments of a run on vectors that selects and weighs as published."""
+    setting: Setting, name: str, recipe: str, sources: Sources, changes: Settings
+) -> RunSpec:
+    """A run on vectors that selects and weighs as published."""
     known = published(name, recipe)
     lengths = marked(known, Epochs)
     weights = [key for key in WEIGHTS if key not in lengths]
@@ -209,10 +215,13 @@ def _vectors_form(
     if values.get("lambda_u"):
         values["ramp"] = VECTORS_RAMP
     values |= _told(type(known), setting)
-    data, *rest = setting.words
-    start = ("--recipe", PAPER_VECTORS) if PAPER_VECTORS in published_names(name) else ()
-    sets = _words({**values, **changes})
-    return (data, "--method", name, *rest, *start, *_length(name, "paper", sources), *sets, *QUICK)
+    return replace(
+        setting.data,
+        method=name,
+        recipe=PAPER_VECTORS if PAPER_VECTORS in published_names(name) else None,
+        settings={**values, **changes, **lasting(sources.epochs)},
+        calibrate="quick",
+    )
 
 
 def own_form(
@@ -220,35 +229,26 @@ def own_form(
     method: str,
     scale: Scale,
     sources: Sources,
-    changes: Mapping[str, object] | None = None,
-) -> tuple[str, ...]:
-    """Arguments of a run with the defaults for a user's own images."""
-    sets = _sets(dict(changes or {}), method, scale, sources)
-    return (*_first(setting, method), *_length(method, scale, sources), *sets, *QUICK)
+    changes: Settings = NONE,
+) -> RunSpec:
+    """A run with the defaults for a user's own images."""
+    short = method in WITH_WARMUP and scale in WARMUP and sources.epochs is None
+    warmup = {"warmup": WARMUP[scale]} if short else {}
+    length = lasting(sources.epochs or EPOCHS.get(scale))
+    return replace(
+        setting.data,
+        method=method,
+        net=setting.net,
+        settings={**warmup, **changes, **length},
+        calibrate="quick",
+    )
 
 
-def cleanlab_form(setting: Setting, scale: Scale, sources: Sources) -> tuple[str, ...]:
-    """Arguments of a run of cleanlab with the settings of cross-entropy for a user's own images."""
-    return (*setting.words, "--net", setting.net, *_length("ce", scale, sources))
+def cleanlab_form(setting: Setting, scale: Scale, sources: Sources) -> RunSpec:
+    """A run of cleanlab with the settings of cross-entropy for a user's own images."""
+    return replace(own_form(setting, "ce", scale, sources), calibrate=None)
 
 
-def _first(setting: Setting, method: str) -> tuple[str, ...]:
-    data, *rest = setting.words
-    return (data, "--method", method, *rest, "--net", setting.net)
-
-
-def _length(method: str, scale: Scale, sources: Sources) -> tuple[str, ...]:
-    epochs = sources.epochs or EPOCHS.get(scale)
-    return ("--epochs", str(epochs)) if epochs else ()
-
-
-def _sets(
-    values: dict[str, object], method: str, scale: Scale, sources: Sources
-) -> tuple[str, ...]:
-    if method in WITH_WARMUP and scale in WARMUP and sources.epochs is None:
-        values = {"warmup": WARMUP[scale], **values}
-    return _words(values)
-
-
-def _words(values: Mapping[str, object]) -> tuple[str, ...]:
-    return tuple(w for name, value in values.items() for w in ("--set", f"{name}={value}"))
+def lasting(epochs: int | None) -> dict[str, int]:
+    """The setting of a run with so many epochs; nothing where the method's own number holds."""
+    return {"epochs": epochs} if epochs else {}

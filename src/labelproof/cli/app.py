@@ -1,14 +1,14 @@
-"""The commands, one file each."""
+"""The commands, one file each, as one application."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperOption
 
 import labelproof
-from labelproof.cli.bench import bench
 from labelproof.cli.corrupt import corrupt
 from labelproof.cli.demo import demo
 from labelproof.cli.embed import embed
@@ -21,14 +21,9 @@ from labelproof.cli.predict import predict
 from labelproof.cli.report import report
 from labelproof.cli.review import review
 
-app = typer.Typer(
-    name="labelproof",
-    help="Train a classifier on labels that are partly wrong, and find out which ones are.",
-    epilog="Start with: labelproof demo. Then, on your data: labelproof fit DATA.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
+Command = Callable[..., None]
+FIRST: tuple[Command, ...] = (demo, fit, report, review, predict, export)
+LAST: tuple[Command, ...] = (plan, methods, embed, encoders, corrupt)
 
 
 class Once(TyperCommand):
@@ -56,8 +51,7 @@ def _version(asked: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
-def options(
+def _options(
     version: Annotated[
         bool,
         typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
@@ -66,18 +60,20 @@ def options(
     """Train a classifier on labels that are partly wrong, and find out which ones are."""
 
 
-for command in (
-    demo,
-    fit,
-    report,
-    review,
-    predict,
-    export,
-    bench,
-    plan,
-    methods,
-    embed,
-    encoders,
-    corrupt,
-):
-    app.command(cls=Once)(command)
+def with_commands(*more: Command) -> typer.Typer:
+    """The application; commands of packages that this one does not know come in the middle."""
+    made = typer.Typer(
+        name="labelproof",
+        help="Train a classifier on labels that are partly wrong, and find out which ones are.",
+        epilog="Start with: labelproof demo. Then, on your data: labelproof fit DATA.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+    )
+    made.callback()(_options)
+    for command in (*FIRST, *more, *LAST):
+        made.command(cls=Once)(command)
+    return made
+
+
+app = with_commands()

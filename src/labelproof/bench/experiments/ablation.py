@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from labelproof.bench import published_numbers as published
-from labelproof.bench.cell import Cell, Experiment, Scale, Sources
+from labelproof.bench.cell import Cell, Experiment, Scale, Sources, seeded
 from labelproof.bench.results import AUROC_OWN, BEST, ECE, LAST, LAST10, Results
-from labelproof.bench.scales import Setting, of_vectors, published_form, synthetic_settings
+from labelproof.bench.scales import of_vectors, published_form, synthetic_settings
 from labelproof.bench.tables import grid
 
 COLUMNS: dict[Scale, tuple[str, ...]] = {
@@ -21,7 +21,7 @@ PARTS: dict[str, dict[str, object]] = {
     "DPC": {},
     "without L_edl": {"loss": "ce"},
     "without large margin": {"criterion": "loss"},
-    "without two heads": {"two_heads": "false"},
+    "without two heads": {"two_heads": False},
 }
 # methods that take L_edl
 TAKERS = ("ce", "mixup", "coteaching", "dividemix", "sop", "sop_plus", "unicon", "mlnt")
@@ -37,17 +37,15 @@ def cells(scale: Scale, sources: Sources, seeds: int) -> list[Cell]:
 
     On small images there is more than one seed only for the parts of DPC under the first noise.
     """
-    found = []
+    found = list[Cell]()
     costly = scale == "small" and not of_vectors(scale, sources)
     for number, setting in enumerate(synthetic_settings(scale, sources, COLUMNS[scale])):
         rows = {row: ("dpc", changes) for row, changes in PARTS.items()}
         rows |= _plugged(scale) if number == 0 or not costly else {}
         for row, (method, changes) in rows.items():
             spare = costly and (number > 0 or row not in PARTS)
-            found += [
-                _cell(setting, row, method, changes, seed, scale, sources)
-                for seed in range(1 if spare else seeds)
-            ]
+            spec = published_form(setting, method, scale, sources, changes)
+            found += seeded(row, setting.column, spec, 1 if spare else seeds)
     return found
 
 
@@ -57,19 +55,6 @@ def _plugged(scale: Scale) -> dict[str, tuple[str, dict[str, object]]]:
     for method in PLUGGED[scale]:
         rows |= {method: (method, {}), f"{method} with L_edl": (method, {"loss": "edl"})}
     return rows
-
-
-def _cell(
-    setting: Setting,
-    row: str,
-    method: str,
-    changes: dict[str, object],
-    seed: int,
-    scale: Scale,
-    sources: Sources,
-) -> Cell:
-    command = published_form(setting, method, scale, sources, changes)
-    return Cell(row=row, column=setting.column, seed=seed, command=command)
 
 
 def finish(results: Results, folder: Path) -> list[Path]:

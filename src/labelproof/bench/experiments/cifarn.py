@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from labelproof.bench import published_numbers as published
-from labelproof.bench.cell import Cell, Experiment, Scale, Sources
+from labelproof.bench.cell import Cell, Experiment, Scale, Sources, seeded
 from labelproof.bench.recipe_origin import borrowed
 from labelproof.bench.results import BEST, LAST, Results
 from labelproof.bench.scales import STARS, Setting, human_settings, published_form
 from labelproof.bench.subset import chosen
 from labelproof.bench.tables import grid
 from labelproof.methods import METHODS
+from labelproof.runs.spec import RunSpec
 
 LABELS: dict[Scale, tuple[str, ...]] = {
     "paper": published.HUMAN_COLUMNS,
@@ -33,19 +34,19 @@ def cells(scale: Scale, sources: Sources, seeds: int) -> list[Cell]:
     """A cell for every label set, method and seed."""
     labels = chosen("label set", sources.labels, published.HUMAN_COLUMNS, LABELS[scale])
     return [
-        Cell(
-            row=TITLES.get(method, method),
-            column=setting.column,
-            seed=seed,
-            command=_command(setting, method, scale, sources),
-        )
+        cell
         for setting in human_settings(scale, sources, labels)
         for method in chosen("method", sources.methods, ALL, ROWS[scale])
-        for seed in range(seeds)
+        for cell in seeded(
+            TITLES.get(method, method),
+            setting.column,
+            _spec(setting, method, scale, sources),
+            seeds,
+        )
     ]
 
 
-def _command(setting: Setting, method: str, scale: Scale, sources: Sources) -> tuple[str, ...]:
+def _spec(setting: Setting, method: str, scale: Scale, sources: Sources) -> RunSpec:
     if method in WITH_EDL:
         return published_form(setting, WITH_EDL[method], scale, sources, {"loss": "edl"})
     return published_form(setting, method, scale, sources)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
-from labelproof.bench.cell import Cell, Experiment, Scale, Sources
+from labelproof.bench.cell import Cell, Experiment, Scale, Sources, seeded
 from labelproof.bench.results import AP, AUROC, BEST, ECE, LAST, SECONDS, Results
+from labelproof.bench.scales import lasting
 from labelproof.bench.subset import chosen
 from labelproof.bench.tables import Table, closing, entry
 from labelproof.methods import METHODS
+from labelproof.runs.spec import RunSpec
 
 NOISE = "symmetric:0.4"
 TINY_METHODS = ("ce", "dpc")
@@ -20,19 +23,11 @@ def cells(scale: Scale, sources: Sources, seeds: int) -> list[Cell]:
     known = tuple(METHODS)
     methods = chosen("method", sources.methods, known, TINY_METHODS if scale == "tiny" else known)
     epochs = sources.epochs or (4 if scale == "tiny" else None)
-    short = ("--epochs", str(epochs)) if epochs else ()
+    spec = RunSpec(data="digits", noise=NOISE, settings=lasting(epochs), calibrate="quick")
     return [
-        Cell(
-            row=method,
-            column="digits",
-            seed=seed,
-            command=(
-                *("digits", "--noise", NOISE, "--method", method, *short),
-                *("--calibrate", "quick"),
-            ),
-        )
+        cell
         for method in methods
-        for seed in range(seeds)
+        for cell in seeded(method, "digits", replace(spec, method=method), seeds)
     ]
 
 

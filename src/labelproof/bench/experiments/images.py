@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from labelproof.bench.cell import Cell, Experiment, Scale, Sources
+from labelproof.bench.cell import Cell, Experiment, Maker, Scale, Sources, seeded
 from labelproof.bench.results import (
     AP,
     AP_OWN,
@@ -29,7 +29,7 @@ from labelproof.bench.tables import listing
 from labelproof.errors import BadInput
 from labelproof.methods import METHODS
 
-CLEANLAB = "cleanlab"
+CLEANLAB: Maker = "cleanlab"
 ALL = (*METHODS, CLEANLAB)
 TINY_ROWS = ("ce", "dpc")
 METRICS = (LAST, BEST, ECE, ECE_CALIBRATED, AUROC_OWN, AP_OWN, AUROC, AP, SECONDS)
@@ -45,19 +45,18 @@ def cells(scale: Scale, sources: Sources, seeds: int) -> list[Cell]:
     labels = chosen("label set", sources.labels, ("aggre", "rand1", "worst"), given)
     settings += human_settings(scale, sources, labels)
     return [
-        _cell(setting, method, seed, scale, sources)
+        cell
         for setting in settings
         for method in chosen("method", sources.methods, ALL, usual)
-        for seed in range(seeds)
+        for cell in _cells(setting, method, seeds, scale, sources)
     ]
 
 
-def _cell(setting: Setting, method: str, seed: int, scale: Scale, sources: Sources) -> Cell:
+def _cells(setting: Setting, method: str, seeds: int, scale: Scale, sources: Sources) -> list[Cell]:
     if method == CLEANLAB:
-        command = cleanlab_form(setting, scale, sources)
-        return Cell(row=method, column=setting.column, seed=seed, command=command, label=CLEANLAB)
-    command = own_form(setting, method, scale, sources)
-    return Cell(row=method, column=setting.column, seed=seed, command=command)
+        spec = cleanlab_form(setting, scale, sources)
+        return seeded(method, setting.column, spec, seeds, CLEANLAB)
+    return seeded(method, setting.column, own_form(setting, method, scale, sources), seeds)
 
 
 def finish(results: Results, folder: Path) -> list[Path]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from labelproof.bench.cell import Cell, Experiment, Scale, Sources
+from labelproof.bench.cell import Cell, Experiment, Scale, Sources, seeded
 from labelproof.bench.made_vectors import SETS, made_file
 from labelproof.bench.prepare import (
     LABEL_SETS,
@@ -21,11 +21,20 @@ from labelproof.bench.prepare import (
     tiny_vectors,
 )
 from labelproof.bench.results import LAST, SECONDS, Results, mean_spread
-from labelproof.bench.scales import MLP, Setting, human_settings, own_form, synthetic_settings
+from labelproof.bench.scales import (
+    MLP,
+    Setting,
+    array_spec,
+    human_settings,
+    lasting,
+    own_form,
+    synthetic_settings,
+)
 from labelproof.bench.subset import chosen
 from labelproof.bench.tables import Table, closing, grid
 from labelproof.errors import BadInput
 from labelproof.judging.tune import FEWEST
+from labelproof.runs.spec import RunSpec
 
 FIXED = ("0", "25", "50", "150")
 AUTO = "auto"
@@ -42,28 +51,22 @@ def cells(scale: Scale, sources: Sources, seeds: int) -> list[Cell]:
         raise BadInput("lambda_u is an experiment of our own; run it with --scale small or tiny.")
     settings = _settings(scale, sources)
     return [
-        Cell(
-            row=value,
-            column=setting.column,
-            seed=seed,
-            command=_command(setting, value, scale, sources),
-        )
+        cell
         for setting in settings
         for value in (*FIXED, AUTO)
-        for seed in range(seeds)
+        for cell in seeded(value, setting.column, _spec(setting, value, scale, sources), seeds)
     ]
 
 
-def _command(setting: Setting, value: str, scale: Scale, sources: Sources) -> tuple[str, ...]:
+def _spec(setting: Setting, value: str, scale: Scale, sources: Sources) -> RunSpec:
+    weight = {"lambda_u": value if value == AUTO else float(value)}
     if setting.column.startswith(f"{MANY} "):
         sources = replace(sources, epochs=sources.epochs or MANY_EPOCHS)
     if setting.net != MLP:
-        return own_form(setting, "dpc", scale, sources, {"lambda_u": value})
-    data, *rest = setting.words
+        return own_form(setting, "dpc", scale, sources, weight)
     epochs = sources.epochs or (TINY_EPOCHS if scale == "tiny" else None)
-    short = ("--epochs", str(epochs)) if epochs else ()
-    sets = ("--set", f"lambda_u={value}", "--calibrate", "off")
-    return (data, "--method", "dpc", *rest, *short, *sets)
+    settings = {**weight, **lasting(epochs)}
+    return replace(setting.data, method="dpc", settings=settings, calibrate="off")
 
 
 def _settings(scale: Scale, sources: Sources) -> list[Setting]:
@@ -76,16 +79,16 @@ def _settings(scale: Scale, sources: Sources) -> list[Setting]:
         )
     if scale == "small" and sources.data is None:
         return [
-            _column(made.column, (str(made_file(sources, made)), "--noise", made.noise))
+            _column(made.column, replace(array_spec(made_file(sources, made)), noise=made.noise))
             for made in SETS
         ]
     if scale == "small" and own:
-        return [_column("given labels", (str(measurable(sources)),))]
+        return [_column("given labels", array_spec(measurable(sources)))]
     return _images(scale, sources) + _vectors(scale, sources)
 
 
-def _column(name: str, words: tuple[str, ...]) -> Setting:
-    return Setting(column=name, recipe="", words=words, net=MLP, rate=0.0)
+def _column(name: str, data: RunSpec) -> Setting:
+    return Setting(column=name, recipe="", data=data, net=MLP, rate=0.0)
 
 
 def _images(scale: Scale, sources: Sources) -> list[Setting]:
@@ -104,9 +107,10 @@ def _images(scale: Scale, sources: Sources) -> list[Setting]:
 
 def _many(setting: Setting, sources: Sources) -> Setting:
     """The same noise on so many images that `auto` has to choose."""
-    data = small_images(replace(sources, human_labels=None), MANY)
+    path = small_images(replace(sources, human_labels=None), MANY)
     _, noise = setting.column.split(" ", 1)
-    return replace(setting, column=f"{MANY} images {noise}", words=(str(data), *setting.words[1:]))
+    data = replace(setting.data, data=str(path))
+    return replace(setting, column=f"{MANY} images {noise}", data=data)
 
 
 def _vectors(scale: Scale, sources: Sources) -> list[Setting]:
@@ -118,10 +122,7 @@ def _vectors(scale: Scale, sources: Sources) -> list[Setting]:
     else:
         return []
     drawn = [] if scale == "tiny" else synthetic_settings(scale, sources, HARD)
-    return drawn + [
-        _column(f"vectors {key}", (str(path), "--label-key", key, "--truth-key", "clean"))
-        for key in labels
-    ]
+    return drawn + [_column(f"vectors {key}", array_spec(path, key, "clean")) for key in labels]
 
 
 def finish(results: Results, folder: Path) -> list[Path]:

@@ -8,11 +8,11 @@ logits, and selection by loss against selection by margin.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from labelproof.bench.cell import Cell, Experiment, Scale, Sources
+from labelproof.bench.cell import Cell, Experiment, Scale, Sources, seeded
 from labelproof.bench.experiments import overconfidence_figures as drawn
 from labelproof.bench.experiments import overconfidence_tables as tables
 from labelproof.bench.experiments.overconfidence_outputs import Outputs, read_outputs
@@ -21,6 +21,7 @@ from labelproof.bench.results import Results
 from labelproof.bench.scales import (
     Setting,
     human_settings,
+    lasting,
     of_vectors,
     published_form,
     synthetic_settings,
@@ -28,31 +29,30 @@ from labelproof.bench.scales import (
 from labelproof.bench.subset import chosen
 from labelproof.bench.tables import closing
 from labelproof.errors import BadInput
+from labelproof.runs.spec import RunSpec
 
-Command = tuple[str, ...]
 METHODS = {"dividemix": "DivideMix", "dpc": "DPC"}
 RECIPE = "cifar10-symmetric-0.5"
 HUMAN = "worst"  # the label set of vectors unless told
-FOLDS = ("--calibrate", "folds")
-TINY_SIZES = ("--epochs", "12", "--set", "warmup=5", "--set", "ramp=3")
+TINY_SIZES = {"warmup": 5, "ramp": 3.0, "epochs": 12}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Column:
-    """Data with its noise, and the command of a method on it."""
+    """Data with its noise, and the run of a method on it."""
 
     name: str
-    command: Callable[[str], Command]
+    spec: Callable[[str], RunSpec]
 
 
 def cells(scale: Scale, sources: Sources, seeds: int) -> list[Cell]:
     """Both methods on the same data, for every seed."""
     methods = chosen("method", sources.methods, tuple(METHODS), tuple(METHODS))
     return [
-        Cell(row=METHODS[m], column=column.name, seed=seed, command=column.command(m))
+        cell
         for column in columns(scale, sources)
-        for m in methods
-        for seed in range(seeds)
+        for method in methods
+        for cell in seeded(METHODS[method], column.name, column.spec(method), seeds)
     ]
 
 
@@ -61,7 +61,7 @@ def columns(scale: Scale, sources: Sources) -> list[Column]:
     if sources.labels and not of_vectors(scale, sources):
         raise BadInput("overconfidence takes --labels on vectors alone: --scale small, --data.")
     if scale == "tiny":
-        return [Column(name="digits sym. 40%", command=partial(tiny, epochs=sources.epochs))]
+        return [Column(name="digits sym. 40%", spec=partial(tiny, epochs=sources.epochs))]
     if of_vectors(scale, sources):
         labels = chosen("label set", sources.labels, LABEL_SETS[1:], (HUMAN,))
         settings = human_settings(scale, sources, labels)
@@ -70,23 +70,28 @@ def columns(scale: Scale, sources: Sources) -> list[Column]:
     return [
         Column(
             name=setting.column,
-            command=partial(trained, setting, scale=scale, sources=sources),
+            spec=partial(trained, setting, scale=scale, sources=sources),
         )
         for setting in settings
     ]
 
 
-def trained(setting: Setting, method: str, scale: Scale, sources: Sources) -> Command:
+def trained(setting: Setting, method: str, scale: Scale, sources: Sources) -> RunSpec:
     """The paper's form; on vectors, where there is time for it, calibrated by halves."""
-    command = published_form(setting, method, scale, sources)
-    return (*command[:-2], *FOLDS) if of_vectors(scale, sources) else command
+    spec = published_form(setting, method, scale, sources)
+    return replace(spec, calibrate="folds") if of_vectors(scale, sources) else spec
 
 
-def tiny(method: str, epochs: int | None) -> Command:
+def tiny(method: str, epochs: int | None) -> RunSpec:
     """The digits, two of five labels redrawn, by the paper's recipe in a few epochs."""
-    sizes = ("--epochs", str(epochs)) if epochs else TINY_SIZES
-    data = ("digits", "--method", method, "--noise", "symmetric:0.4")
-    return (*data, "--recipe", RECIPE, *sizes, *FOLDS)
+    return RunSpec(
+        data="digits",
+        noise="symmetric:0.4",
+        method=method,
+        recipe=RECIPE,
+        settings=lasting(epochs) or TINY_SIZES,
+        calibrate="folds",
+    )
 
 
 def finish(results: Results, folder: Path) -> list[Path]:

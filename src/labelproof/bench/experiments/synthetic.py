@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from labelproof.bench import published_numbers as published
-from labelproof.bench.cell import Cell, Experiment, Scale, Sources
+from labelproof.bench.cell import Cell, Experiment, Scale, Sources, seeded
 from labelproof.bench.recipe_origin import borrowed
 from labelproof.bench.results import BEST, LAST, LAST10, Results
 from labelproof.bench.scales import STAR, of_vectors, published_form, synthetic_settings
@@ -35,15 +35,15 @@ def cells(scale: Scale, sources: Sources, seeds: int) -> list[Cell]:
     """A cell for every noise, method and seed."""
     usual = ON_VECTORS if of_vectors(scale, sources) else ROWS[scale]
     return [
-        Cell(
-            row="dpc*" if method == STAR else method,
-            column=setting.column,
-            seed=seed,
-            command=published_form(setting, method, scale, sources),
-        )
+        cell
         for setting in synthetic_settings(scale, sources, COLUMNS[scale])
         for method in chosen("method", sources.methods, ALL, usual)
-        for seed in range(seeds)
+        for cell in seeded(
+            "dpc*" if method == STAR else method,
+            setting.column,
+            published_form(setting, method, scale, sources),
+            seeds,
+        )
     ]
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
-from labelproof.bench.cell import Cell, Experiment, Scale, Sources
+from labelproof.bench.cell import Cell, Experiment, Maker, Scale, Sources, seeded
 from labelproof.bench.prepare import LABEL_SETS, tiny_vectors, vectors_file
 from labelproof.bench.results import (
     AP,
@@ -22,16 +23,19 @@ from labelproof.bench.results import (
     Record,
     Results,
 )
+from labelproof.bench.scales import array_spec, lasting
 from labelproof.bench.subset import chosen
 from labelproof.bench.tables import Table, closing, entry
 from labelproof.methods import METHODS
+from labelproof.runs.spec import RunSpec
 
 LABELS = ("clean", "aggre", "rand1", "worst")
-CLEANLAB = "cleanlab"
-FORMS: dict[str, tuple[str, str]] = {  # other forms of methods that the tables know by one name
-    "gce_truncated": ("gce", "truncate=true"),
-    "bootstrap_soft": ("bootstrap", "target=soft"),
-    "cores_star": ("cores", "consistency=10"),
+CLEANLAB: Maker = "cleanlab"
+# other forms of methods that the tables know by one name
+FORMS: dict[str, tuple[str, dict[str, object]]] = {
+    "gce_truncated": ("gce", {"truncate": True}),
+    "bootstrap_soft": ("bootstrap", {"target": "soft"}),
+    "cores_star": ("cores", {"consistency": 10}),
 }
 TINY_METHODS = ("ce", "dpc", CLEANLAB)
 TINY_LABELS = ("clean", "worst")
@@ -40,7 +44,6 @@ ALL = (
     *(STATED, MEASURED, SECONDS),
 )
 BY_FOLDS = (ECE_CALIBRATED, STATED, MEASURED)  # read where calibration trained on halves
-FOLDS = ("--calibrate", "folds")
 BY_HALVES = ("ce", "dpc")
 
 
@@ -53,25 +56,26 @@ def cells(scale: Scale, sources: Sources, seeds: int) -> list[Cell]:
     path = tiny_vectors(sources) if tiny else vectors_file(sources, labels)
     epochs = sources.epochs or (4 if tiny else None)
     return [
-        cell(path, method, key, seed, epochs)
+        cell
         for key in labels
         for method in methods
-        for seed in range(seeds)
+        for cell in _cells(method, key, array_spec(path, key, "clean"), epochs, seeds)
     ]
 
 
-def cell(path: Path, method: str, key: str, seed: int, epochs: int | None) -> Cell:
-    """One run; calibration by halves doubles its time, so only two methods have it."""
-    labels = ("--label-key", key, "--truth-key", "clean")
-    short = ("--epochs", str(epochs)) if epochs else ()
+def _cells(method: str, column: str, data: RunSpec, epochs: int | None, seeds: int) -> list[Cell]:
+    """The runs of a method; calibration by halves doubles the time, so only two have it."""
     if method == CLEANLAB:
-        command = (str(path), *labels, *short)
-        return Cell(row=method, column=key, seed=seed, command=command, label=CLEANLAB)
-    how = FOLDS if method in BY_HALVES else ("--calibrate", "quick")
-    name, *form = FORMS.get(method, (method,))
-    changes = tuple(word for change in form for word in ("--set", change))
-    command = (str(path), "--method", name, *labels, *short, *changes, *how)
-    return Cell(row=method, column=key, seed=seed, command=command)
+        spec = replace(data, method="ce", settings=lasting(epochs))
+        return seeded(method, column, spec, seeds, CLEANLAB)
+    name, changes = FORMS.get(method, (method, {}))
+    spec = replace(
+        data,
+        method=name,
+        settings={**changes, **lasting(epochs)},
+        calibrate="folds" if method in BY_HALVES else "quick",
+    )
+    return seeded(method, column, spec, seeds)
 
 
 def finish(results: Results, folder: Path) -> list[Path]:
@@ -107,7 +111,7 @@ def number(metric: Metric, records: list[Record]) -> str:
     """A number; those that need calibration by halves are read from such runs alone."""
     if metric not in BY_FOLDS:
         return entry(metric, records)
-    folds = [r for r in records if "folds" in r.cell.command or r.cell.label == CLEANLAB]
+    folds = [r for r in records if r.cell.spec.how == "folds" or r.cell.maker == CLEANLAB]
     count = sum(r.state == "done" and metric.read(r.summary) is not None for r in folds)
     text = entry(metric, folds)
     return f"{text} ({count})" if count else text

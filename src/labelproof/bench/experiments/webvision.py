@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 
 from labelproof import metrics
 from labelproof.bench import published_numbers as published
-from labelproof.bench.cell import Cell, Experiment, Scale, Sources
+from labelproof.bench.cell import Cell, Experiment, Scale, Sources, seeded
 from labelproof.bench.results import Metric, Record, Results, number
-from labelproof.bench.scales import EPOCHS, NETS, STAR
+from labelproof.bench.scales import EPOCHS, NETS, STAR, lasting, published_spec
 from labelproof.bench.subset import chosen
 from labelproof.bench.tables import Table, closing, entry
 from labelproof.data.readers import load
@@ -21,7 +22,7 @@ from labelproof.errors import BadInput
 from labelproof.files import write_json
 from labelproof.recipes.recipe import published_names
 from labelproof.runs.load import load_model
-from labelproof.runs.spec import load_spec
+from labelproof.runs.spec import RunSpec, load_spec
 
 NEW = ("coteaching", "d2l", "mentornet", "incv", "ssr")  # settings are ours
 ALL = ("dividemix", "elr_plus", "unicon", *NEW, "dpc", STAR)
@@ -36,42 +37,44 @@ TINY_NOISE = "asymmetric-cifar10:0.4"
 
 def cells(scale: Scale, sources: Sources, seeds: int) -> list[Cell]:
     """A cell for every method and seed."""
-    words = _data(scale, sources)
+    data = _data(scale, sources)
+    column = "digits" if scale == "tiny" else "WebVision"
     return [
-        Cell(
-            row="dpc*" if method == STAR else method,
-            column="digits" if scale == "tiny" else "WebVision",
-            seed=seed,
-            command=(words[0], *_method(method, scale, sources), *words[1:]),
-        )
+        cell
         for method in chosen("method", sources.methods, ALL, ROWS[scale])
-        for seed in range(seeds)
+        for cell in seeded(
+            "dpc*" if method == STAR else method, column, _spec(data, method, scale, sources), seeds
+        )
     ]
 
 
-def _data(scale: Scale, sources: Sources) -> tuple[str, ...]:
+def _data(scale: Scale, sources: Sources) -> RunSpec:
     if scale == "tiny":
-        return ("digits", "--noise", TINY_NOISE, "--net", NETS[scale])
+        return RunSpec(data="digits", noise=TINY_NOISE, net=NETS[scale])
     if sources.data is None or not sources.data.is_dir():
         raise BadInput(
             "webvision needs --data DIR, the folder that holds webvision and imagenet; "
             f"{sources.data or 'nothing'} was named, and docs/data.md says what goes where."
         )
     locate(sources.data, (WEBVISION,))
-    words = ("webvision", "--data-dir", str(sources.data.resolve()))
+    spec = published_spec("webvision", sources.data)
     if scale == "paper":
-        return (*words, "--net", "inception_resnet_v2")
-    return (*words, "--image-size", str(SMALL_EDGE), "--net", "preact18_narrow")
+        return replace(spec, net="inception_resnet_v2")
+    reading = replace(spec.reading, image_size=SMALL_EDGE)
+    return replace(spec, reading=reading, net="preact18_narrow")
 
 
-def _method(method: str, scale: Scale, sources: Sources) -> tuple[str, ...]:
+def _spec(data: RunSpec, method: str, scale: Scale, sources: Sources) -> RunSpec:
     star = method == STAR
     name = "dpc" if star else method
     assert "webvision" in published_names(name)
-    epochs = sources.epochs or EPOCHS.get(scale)
-    length = ("--epochs", str(epochs)) if epochs else ()
-    recipe = "webvision-star" if star else "webvision"
-    return ("--method", name, "--recipe", recipe, *length, "--calibrate", "quick")
+    return replace(
+        data,
+        method=name,
+        recipe="webvision-star" if star else "webvision",
+        settings=lasting(sources.epochs or EPOCHS.get(scale)),
+        calibrate="quick",
+    )
 
 
 def finish(results: Results, folder: Path) -> list[Path]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from labelproof.bench.cell import SCALES, Cell, Experiment, Scale, Sources, without_folders
+from labelproof.bench.cell import SCALES, Cell, Experiment, Scale, Sources
 from labelproof.bench.experiments.registry import NAMES, experiment
 from labelproof.bench.grid_progress import Display, place
 from labelproof.bench.recipe_origin import SETTINGS, settings_files
@@ -23,7 +23,8 @@ from labelproof.errors import BadInput
 from labelproof.training.settings import nearest
 
 CORES = os.cpu_count() or 1
-PASSING = ("--only", "--jobs", "--out")  # options that change nothing in a table of the whole grid
+OUT = Path("runs/bench")
+SCALE: Scale = "small"
 
 
 def bench(
@@ -37,7 +38,7 @@ def bench(
             help="paper: published settings, needs a GPU; small: an evening on two cores; tiny: a "
             "minute or two, needs no data."
         ),
-    ] = "small",
+    ] = SCALE,
     data: Annotated[
         Path | None,
         typer.Option(
@@ -49,9 +50,7 @@ def bench(
         Path | None,
         typer.Option(help=".npz with the label sets of CIFAR-10N (aggre, rand1, ..., worst)."),
     ] = None,
-    out: Annotated[Path, typer.Option(help="Folder for runs, results, tables and figures.")] = Path(
-        "runs/bench"
-    ),
+    out: Annotated[Path, typer.Option(help="Folder for runs, results, tables and figures.")] = OUT,
     jobs: Annotated[
         int, typer.Option(help="Runs at a time; by default one for each core.", min=1)
     ] = CORES,
@@ -90,11 +89,9 @@ def bench(
 
     Example: labelproof bench ablation --scale tiny
     """
-    console = Console(stderr=True)
     if name is None:
         Console().print(listing())
         return
-    found = experiment(name)
     sources = Sources(
         out=out,
         data=data,
@@ -104,39 +101,90 @@ def bench(
         epochs=epochs,
         blocks=blocks,
     )
-    for option, value in (("methods", methods), ("labels", labels)):
-        if value and option not in found.takes:
-            raise BadInput(
-                f"{name} does not take --{option}: its grid is fixed; leave it out, and choose "
-                "cells with --only."
-            )
-    size = _scale(scale)
-    if out.is_file():
-        raise BadInput(f"{out} is a file; name a folder with --out.")
-    cells = found.cells(size, sources, seeds or found.seeds[size])
-    picked = [cell for cell in cells if only is None or only in f"{place(cell)} {cell.name}"]
-    if not picked:
-        raise BadInput(f"no cell has {only!r} in it; --dry-run without --only shows them all.")
+    asked = Asked(experiment(name), _scale(scale), sources, seeds, only, jobs)
+    cells = asked.cells()
+    picked = asked.picked(cells)
     if dry_run:
         from labelproof.bench.duration import show_estimates
 
         show_estimates(picked, out / "cells", jobs, Console())
         return
     with alone(out):
-        sys.exit(_run(found, size, cells, picked, out, jobs, console))
+        sys.exit(_run(asked, cells, picked))
 
 
-def _run(
-    found: Experiment,
-    scale: Scale,
-    cells: list[Cell],
-    picked: list[Cell],
-    out: Path,
-    jobs: int,
-    console: Console,
-) -> int:
+@dataclass(frozen=True)
+class Asked:
+    """What a person asked of the bench."""
+
+    experiment: Experiment
+    scale: Scale
+    sources: Sources
+    seeds: int | None = None
+    only: str | None = None
+    jobs: int = CORES
+
+    def cells(self) -> list[Cell]:
+        """The whole grid."""
+        name, sources = self.experiment.name, self.sources
+        for option, value in (("methods", sources.methods), ("labels", sources.labels)):
+            if value and option not in self.experiment.takes:
+                raise BadInput(
+                    f"{name} does not take --{option}: its grid is fixed; leave it out, and choose "
+                    "cells with --only."
+                )
+        if sources.out.is_file():
+            raise BadInput(f"{sources.out} is a file; name a folder with --out.")
+        return self.experiment.cells(
+            self.scale, sources, self.seeds or self.experiment.seeds[self.scale]
+        )
+
+    def picked(self, cells: list[Cell]) -> list[Cell]:
+        """The cells to run now."""
+        found = [c for c in cells if self.only is None or self.only in f"{place(c)} {c.name}"]
+        if not found:
+            raise BadInput(
+                f"no cell has {self.only!r} in it; --dry-run without --only shows them all."
+            )
+        return found
+
+    def command(self) -> str:
+        """The command that asks the same, with the options that are not the usual ones."""
+        sources = self.sources
+        options = {
+            "--scale": self.scale if self.scale != SCALE else None,
+            "--data": sources.data,
+            "--human-labels": sources.human_labels,
+            "--out": sources.out if sources.out != OUT else None,
+            "--jobs": self.jobs if self.jobs != CORES else None,
+            "--seeds": self.seeds,
+            "--methods": ",".join(sources.methods) if sources.methods else None,
+            "--labels": ",".join(sources.labels) if sources.labels else None,
+            "--only": self.only,
+            "--epochs": sources.epochs,
+        }
+        given = {name: str(value) for name, value in options.items() if value is not None}
+        flags = ["--blocks"] if sources.blocks else []
+        told = [word for pair in given.items() for word in pair]
+        return shlex.join(["labelproof", "bench", self.experiment.name, *told, *flags])
+
+    def whole_grid(self) -> str:
+        """The command that makes the whole table, wherever its data lies."""
+        sources = self.sources
+        data, human = (_named(path) for path in (sources.data, sources.human_labels))
+        here = replace(sources, out=OUT, data=data, human_labels=human)
+        return replace(self, sources=here, only=None, jobs=CORES).command()
+
+
+def _named(path: Path | None) -> Path | None:
+    """An absolute path as a name alone."""
+    return Path(path.name) if path is not None and path.is_absolute() else path
+
+
+def _run(asked: Asked, cells: list[Cell], picked: list[Cell]) -> int:
     """Run the cells and write what they give; returns the exit code."""
-    runs, folder = out / "cells", out / f"{found.name}-{scale}"
+    console, out = Console(stderr=True), asked.sources.out
+    runs, folder = out / "cells", out / f"{asked.experiment.name}-{asked.scale}"
     runs.mkdir(parents=True, exist_ok=True)
     folder.mkdir(parents=True, exist_ok=True)
     errors: dict[str, str] = {}
@@ -145,42 +193,30 @@ def _run(
         if error:
             errors[cell.name] = error
         display.ended(cell, error, seconds)
-        write_results(folder / "results.jsonl", _results(cells, runs, errors, scale).records)
+        write_results(folder / "results.jsonl", _results(asked, cells, runs, errors).records)
 
     total = len({cell.name for cell in picked})
     try:
         with Display(console, runs, total) as display:
-            run_cells(picked, runs, jobs, show=display.show, ended=keep)
+            run_cells(picked, runs, asked.jobs, show=display.show, ended=keep)
     except KeyboardInterrupt:
         console.print(
             "\nStopped. Finished cells are kept. To continue the others from their last whole "
-            f"epoch, run:\n  {_command(sys.argv[1:])}",
+            f"epoch, run:\n  {asked.command()}",
             soft_wrap=True,
             highlight=False,
         )
         return 130
-    results = _results(cells, runs, errors, scale)
+    results = _results(asked, cells, runs, errors)
     write_results(folder / "results.jsonl", results.records)
-    files = found.finish(results, folder) + settings_files(results, folder)
+    files = asked.experiment.finish(results, folder) + settings_files(results, folder)
     _say(files, [r for r in picked if r.name in errors], errors, runs)
     return 1 if errors else 0
 
 
-def _results(cells: list[Cell], runs: Path, errors: dict[str, str], scale: Scale) -> Results:
+def _results(asked: Asked, cells: list[Cell], runs: Path, errors: dict[str, str]) -> Results:
     records = tuple(read_record(cell, runs, errors.get(cell.name, "")) for cell in cells)
-    words = whole_grid(without_folders(sys.argv[1:]))
-    return Results(scale=scale, records=records, command=_command(words))
-
-
-def whole_grid(words: Sequence[str]) -> list[str]:
-    """A command without what says how much of its grid to run now, on how many cores, and where."""
-    kept, skip = list[str](), False
-    for word in words:
-        option = word.partition("=")[0] in PASSING
-        if not skip and not option:
-            kept.append(word)
-        skip = option and "=" not in word
-    return kept
+    return Results(scale=asked.scale, records=records, command=asked.whole_grid())
 
 
 def _say(files: list[Path], failed: list[Cell], errors: dict[str, str], runs: Path) -> None:
@@ -193,10 +229,6 @@ def _say(files: list[Path], failed: list[Cell], errors: dict[str, str], runs: Pa
         console.print(f"written: {path}")
     for cell in failed:
         console.print(f"failed:  {place(cell)} ({runs / cell.name}): {errors[cell.name]}")
-
-
-def _command(words: Sequence[str]) -> str:
-    return f"labelproof {shlex.join(words)}"
 
 
 def _split(text: str | None) -> tuple[str, ...] | None:

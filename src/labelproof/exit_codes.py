@@ -1,0 +1,58 @@
+"""How a process ends: 0 on success, 2 on bad usage or input, 1 on a failed run, 130 on Ctrl-C."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import signal
+import sys
+from collections.abc import Callable
+from types import FrameType
+
+from labelproof.errors import BadInput, RunFailed
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+def carry_out(work: Callable[[], None]) -> None:
+    """Do the work of a process; what goes wrong is one sentence and an exit code."""
+    _end_as_ctrl_c_does()
+    try:
+        work()
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BadInput as error:
+        _stop(str(error), 2)
+    except RunFailed as error:
+        _stop(str(error), 1)
+    except OSError as error:
+        _stop(_in_words(error), 1)
+
+
+def _end_as_ctrl_c_does() -> None:
+    """Let SIGTERM (a job that runs out of time) and SIGHUP (a lost terminal) stop like Ctrl-C."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)  # Windows has no SIGHUP
+        if number is not None and signal.getsignal(number) == signal.SIG_DFL:  # nohup ignores it
+            with contextlib.suppress(ValueError):  # outside the main thread
+                signal.signal(number, interrupt)
+
+
+def _in_words(error: OSError) -> str:
+    """What the system refused, where, and what to do."""
+    place = f" ({error.filename})" if error.filename else ""
+    if error.errno in FULL:
+        return (
+            f"no space is left on the disk{place}; free some. Everything saved before is intact: "
+            "a run goes on with --resume."
+        )
+    return f"{error.strerror or error}{place}."
+
+
+def _stop(sentence: str, code: int) -> None:
+    sys.stderr.write(f"labelproof: {sentence}\n")
+    sys.exit(code)
