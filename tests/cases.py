@@ -28,6 +28,7 @@ from labelproof.methods.noise_layer import NoiseLayer
 from labelproof.methods.o2u import O2U
 from labelproof.methods.pencil import PENCIL
 from labelproof.methods.pes import PES
+from labelproof.methods.promix import ProMix
 from labelproof.methods.sat import SAT
 from labelproof.methods.sop import SOP, SOPPlus
 from labelproof.methods.ssr import SSR
@@ -123,6 +124,7 @@ CASES: dict[str, Method] = {
     "noise_layer": NoiseLayer(epochs=6, warmup=3, batch=16, lr=0.01),
     "active_bias": ActiveBias(epochs=6, warmup=2, batch=16, lr=0.05),
     "decoupling": Decoupling(epochs=6, warmup=4, batch=16, lr=0.01),
+    "promix": ProMix(epochs=6, warmup=2, batch=16, lr=0.05, ramp=2.0, agree=2, sure_above=0.9),
 }
 
 EVIDENTIAL = ("ce", "mixup", "coteaching", "dividemix", "sop", "sop_plus", "unicon", "mlnt")

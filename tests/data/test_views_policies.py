@@ -105,6 +105,13 @@ def test_randaugment_draws_n_of_fourteen():
         assert set(magnitude[operation == NAMES.index("Rotate")].tolist()) == {30.0, -30.0}
 
 
+def test_promix_draws_three_at_half_strength():
+    named, written = policy_table("randaugment_3_15"), policy_table(RandAugment(n=3, m=15))
+    assert named.rounds == 3
+    assert torch.equal(named.magnitude, written.magnitude)
+    assert policy_table("randaugment").rounds == 2
+
+
 def test_released_policies_turn_left_alone_and_draw_signs_of_the_rest():
     assert released("Rotate", 9) == (30.0, 30.0)
     assert released("ShearX", 3) == (pytest.approx(0.1), pytest.approx(-0.1))

@@ -2,7 +2,7 @@
 
 The numbers were recorded in double precision and eval mode, with weights and a picture by formula
 (`filled`): PreAct ResNet-18, ResNet-34 and ResNet-50 from the DivideMix release; He et al.'s form
-of PreAct ResNet-18 after pytorch-cifar; the small ResNets after the one of Meta-Weight-Net;
+of PreAct ResNet-18 after pytorch-cifar; ResNet-18 after the layout of ProMix's release; the small ResNets after the one of Meta-Weight-Net;
 Inception-ResNet-v2 from the package pretrainedmodels 0.7.4 with a mean for its fixed pooling; the
 nine-layer, six-layer and LeNet networks of Co-teaching and Co-teaching+; after their Keras
 definition the eight-layer network of D2L; a narrower Wide ResNet after that of Meta-Weight-Net.
@@ -25,6 +25,7 @@ RELEASED = {
     "resnet32": (1.77360643, 2.21021301, -1.29522717, -2.61544594),
     "resnet44": (27.0284884, -15.5606666, -30.7362554, 8.22024222),
     "resnet56": (29.080486, 21.8790398, -23.968876, -27.6253258),
+    "resnet18": (-0.313915343, -0.143924144, 0.127670608, 0.252122821),
     "resnet34": (0.124008424, 0.168175266, 0.05564971, -0.144413317),
     "resnet50": (-3.84450942, 5.1166454, -4.47790863, 1.87162681),
     "resnet101": (0.462074273, -0.350875734, 0.011402422, 0.116952266),

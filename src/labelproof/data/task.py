@@ -15,7 +15,7 @@ from torch import Tensor
 from labelproof.data.examples import Inputs, Kind
 from labelproof.data.votes import Votes
 
-Policy = Literal["cifar10", "cifar10_ninths", "imagenet", "randaugment"]
+Policy = Literal["cifar10", "cifar10_ninths", "imagenet", "randaugment", "randaugment_3_15"]
 
 
 @dataclass(frozen=True, kw_only=True)

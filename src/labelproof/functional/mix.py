@@ -70,6 +70,31 @@ def mix(a: Tensor, weight: float, permutation: Tensor) -> Tensor:
     return weight * a + (1 - weight) * a[permutation]
 
 
+def low_frequency_mask(
+    size: tuple[int, int], share: float, generator: torch.Generator, decay: float = 3.0
+) -> Tensor:
+    """FMix's mask (H, W): 1 on this share of the pixels, in blobs, else 0.
+
+    Gaussian noise in the frequency domain, divided by frequency^`decay`, becomes an image again;
+    its largest values are the mask (Harris et al., 2020, https://arxiv.org/abs/2002.12047).
+
+    Args:
+        size: H and W.
+        share: of pixels in the mask, in [0, 1]; rounded to whole pixels.
+        generator: the only source of randomness.
+        decay: how much smoother than noise the image is.
+    """
+    height, width = size
+    rows = torch.fft.fftfreq(height)[:, None]
+    frequency = (rows**2 + torch.fft.rfftfreq(width) ** 2).sqrt().clamp(min=1 / max(size))
+    noise = torch.randn(*frequency.shape, 2, generator=generator)
+    spectrum = torch.view_as_complex(noise) / frequency**decay
+    image = torch.fft.irfft2(spectrum, s=size).flatten()
+    mask = torch.zeros(height * width)
+    mask[image.topk(round(share * height * width)).indices] = 1.0
+    return mask.view(height, width)
+
+
 def mixing_weight(alpha: float, generator: torch.Generator) -> float:
     """max(b, 1 - b) with b ~ Beta(α, α), in [0.5, 1]; 1 for α = 0."""
     if not 0 <= alpha < math.inf:

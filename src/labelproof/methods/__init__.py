@@ -26,6 +26,7 @@ from labelproof.methods.noise_layer import NoiseLayer
 from labelproof.methods.o2u import O2U
 from labelproof.methods.pencil import PENCIL
 from labelproof.methods.pes import PES
+from labelproof.methods.promix import ProMix
 from labelproof.methods.sat import SAT
 from labelproof.methods.sop import SOP, SOPPlus
 from labelproof.methods.ssr import SSR
@@ -66,4 +67,5 @@ METHODS: dict[str, type[Method]] = {
     "noise_layer": NoiseLayer,
     "active_bias": ActiveBias,
     "decoupling": Decoupling,
+    "promix": ProMix,
 }

@@ -230,6 +230,11 @@ def small_resnet(depth: int, *, channels: int = 3, block: Block = PaddedBlock) -
     return ResNet(block, ((depth - 2) // 6,) * 3, width=16, channels=channels, stem="cifar")
 
 
+def resnet18(*, width: int = 64, channels: int = 3, stem: Stem = "cifar") -> ResNet:
+    """ResNet-18, by default in its CIFAR form; F = 8 * width."""
+    return ResNet(BasicBlock, (2, 2, 2, 2), width=width, channels=channels, stem=stem)
+
+
 def resnet34(*, width: int = 64, channels: int = 3, stem: Stem = "cifar") -> ResNet:
     """ResNet-34, by default in its CIFAR form; F = 8 * width."""
     return ResNet(BasicBlock, (3, 4, 6, 3), width=width, channels=channels, stem=stem)

@@ -113,7 +113,7 @@ class Table:
 
 def apply_policy(x: Tensor, policy: Policy | RandAugment, rng: torch.Generator) -> Tensor:
     """Operations drawn per image and applied one after the other to uint8 images (B, H, W, 3)."""
-    table = policy_table(RandAugment() if policy == "randaugment" else policy)
+    table = policy_table(policy)
     x = x.clone()
     for operation, magnitude in draw(table, len(x), rng):
         for code in sorted(set(operation.tolist()) - {-1}):
@@ -137,6 +137,10 @@ def draw(table: Table, batch: int, rng: torch.Generator) -> Iterator[tuple[Tenso
 @cache
 def policy_table(policy: Policy | RandAugment) -> Table:
     """The table of a policy."""
+    if policy == "randaugment":
+        return _randaugment(RandAugment())
+    if policy == "randaugment_3_15":
+        return _randaugment(RandAugment(n=3, m=15))
     if isinstance(policy, RandAugment):
         return _randaugment(policy)
     if policy == "cifar10":
