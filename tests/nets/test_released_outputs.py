@@ -2,10 +2,11 @@
 
 The numbers were recorded in double precision and eval mode, with weights and a picture by formula
 (`filled`): PreAct ResNet-18, ResNet-34 and ResNet-50 from the DivideMix release; He et al.'s form
-of PreAct ResNet-18 after pytorch-cifar; ResNet-18 after the layout of ProMix's release; the small ResNets after the one of Meta-Weight-Net;
-Inception-ResNet-v2 from the package pretrainedmodels 0.7.4 with a mean for its fixed pooling; the
-nine-layer, six-layer and LeNet networks of Co-teaching and Co-teaching+; after their Keras
-definition the eight-layer network of D2L; a narrower Wide ResNet after that of Meta-Weight-Net.
+of PreAct ResNet-18 after pytorch-cifar; ResNet-18 after the layout of ProMix's release; the small
+ResNets after the one of Meta-Weight-Net; Inception-ResNet-v2 from the package pretrainedmodels
+0.7.4 with a mean for its fixed pooling; the nine-layer, six-layer and LeNet networks of Co-teaching
+and Co-teaching+; after their Keras definition the eight-layer network of D2L; a narrower Wide
+ResNet after that of Meta-Weight-Net.
 """
 
 import pytest
