@@ -58,6 +58,7 @@ def fit(
     calibrate: opt.Calibrate = None,
     seed: opt.Seed = 0,
     device: opt.Device = "auto",
+    precision: opt.PrecisionName = "auto",
     out: Annotated[
         Path | None, typer.Option(help="Run folder; by default runs/DATA-METHOD.")
     ] = None,

@@ -11,6 +11,7 @@ import typer
 
 from labelproof.data.readers import SourceOptions
 from labelproof.judging import How
+from labelproof.training.run import Precision
 
 READING = "Reading the data"
 TRAINING = "Training"
@@ -216,6 +217,14 @@ Calibrate = Annotated[
 ]
 Seed = Annotated[int, typer.Option(help="Seed of all random numbers.", rich_help_panel=TRAINING)]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.", rich_help_panel=TRAINING)]
+PrecisionName = Annotated[
+    Precision,
+    typer.Option(
+        help="Of the network's trunk. bf16 is faster where the processor has it; auto takes it on "
+        "GPUs alone.",
+        rich_help_panel=TRAINING,
+    ),
+]
 
 
 def source_options(given: Mapping[str, Any]) -> SourceOptions:

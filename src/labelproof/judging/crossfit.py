@@ -61,6 +61,7 @@ def held_out_scores(
             trunk,
             seed=derive_seed(seed, f"half {number}") % 2**31,
             device=device,
+            precision=result.precision,
             folder=kept,
             resume=kept is not None,
             reporter=follower(reporter),

@@ -30,7 +30,7 @@ from labelproof.training.estimate import estimate
 from labelproof.training.log import Reporter
 from labelproof.training.loop import train
 from labelproof.training.protocol import Method
-from labelproof.training.run import Trunk, derive_seed
+from labelproof.training.run import Precision, Trunk, derive_seed
 from labelproof.training.settings import AUTO, Open, marked, settings_of
 
 # examples below which a part of them decides nothing; networks on images learn slowly
@@ -118,6 +118,7 @@ def choose_lambda_u(
     *,
     seed: int,
     device: torch.device,
+    precision: Precision = "auto",
     folder: Path | None = None,
     reporter: Reporter | None = None,
 ) -> Choice:
@@ -129,6 +130,7 @@ def choose_lambda_u(
         trunk: makes a new network.
         seed: decides the parts and everything random in the trials.
         device: where to compute.
+        precision: as the run itself has it.
         folder: where interrupted trials are continued; None keeps nothing.
         reporter: follows the progress.
     """
@@ -148,6 +150,7 @@ def choose_lambda_u(
                 trunk,
                 seed=derive_seed(seed, name) % 2**31,
                 device=device,
+                precision=precision,
                 folder=_made(folder, value),
                 resume=folder is not None,
                 reporter=follower(reporter),

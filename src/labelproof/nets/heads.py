@@ -44,7 +44,8 @@ class MultiHead(nn.Module):
     Args:
         trunk: Maps network input to features (B, F).
         heads: A module per name, the classifier first.
-        precision: Runs trunk and heads under autocast to this type, such as `torch.bfloat16`.
+        precision: Runs the trunk under autocast to this type, such as `torch.bfloat16`. Heads stay
+            in float32: in bfloat16 many margins would be the same number.
     """
 
     def __init__(
@@ -63,9 +64,8 @@ class MultiHead(nn.Module):
 
     def forward(self, x: Tensor, *names: str) -> Tensor | tuple[Tensor, ...]:
         """Logits of the named heads, of the classifier where no name is given."""
-        with self._autocast(x):
-            features = self.trunk(x)
-            out = [self.heads[name](features) for name in names or (self.classifier,)]
+        features = self.trunk_features(x)
+        out = [self.heads[name](features) for name in names or (self.classifier,)]
         return at_least_single(out[0]) if len(out) == 1 else tuple(map(at_least_single, out))
 
     if TYPE_CHECKING:  # nn.Module's own __call__ runs; this tells the checker what comes back
@@ -87,8 +87,7 @@ class MultiHead(nn.Module):
 
     def head(self, name: str, features: Tensor) -> Tensor:
         """Output of one head for features of the trunk, where only some rows need that head."""
-        with self._autocast(features):
-            out: Tensor = self.heads[name](features)
+        out: Tensor = self.heads[name](features)
         return at_least_single(out)
 
     def _autocast(self, x: Tensor) -> AbstractContextManager[object]:

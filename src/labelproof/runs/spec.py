@@ -21,6 +21,7 @@ from labelproof.judging import How
 from labelproof.run_files import RUN
 from labelproof.runs.schemas import AnyRecord
 from labelproof.runs.seal import WITHHELD, visible
+from labelproof.training.run import Precision
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +42,7 @@ class RunSpec:
     calibrate: How | None = None  # None: folds, or quick with a recipe
     seed: int = 0
     device: str = "auto"
+    precision: Precision = "auto"  # of the network's trunk; auto: bfloat16 on GPUs that have it
     out: Path | None = None  # the run folder; None keeps nothing
     tensorboard: bool = False  # whether curves go to the run folder too
 

@@ -20,7 +20,7 @@ from labelproof.training import checkpoint
 from labelproof.training.history import append_metrics, rewrite_metrics
 from labelproof.training.log import Reporter, Silent
 from labelproof.training.protocol import Method, Phase
-from labelproof.training.run import Run, Trunk, forward_all
+from labelproof.training.run import Precision, Run, Trunk, forward_all
 
 Line = dict[str, Any]
 
@@ -38,6 +38,7 @@ class Result:
     test_probabilities: Tensor | None  # (M, C)
     history: list[Line]
     seconds: float
+    precision: Precision = "auto"
     chosen: Mapping[str, Any] = field(default_factory=dict)  # settings that had been left open
 
     def predict(self, x: Inputs) -> Tensor:
@@ -53,6 +54,7 @@ def train(
     audit: Audit | None = None,
     seed: int = 0,
     device: torch.device,
+    precision: Precision = "auto",
     folder: Path | None = None,
     resume: bool = False,
     reporter: Reporter | None = None,
@@ -67,6 +69,7 @@ def train(
         audit: true labels and test data, for the curve alone.
         seed: decides everything random.
         device: where to compute.
+        precision: of the trunk; auto is bfloat16 on a GPU that has it, else float32.
         folder: where checkpoint and metrics go; None keeps nothing.
         resume: continue from the folder's checkpoint if there is one.
         reporter: follows the progress.
@@ -75,7 +78,7 @@ def train(
     audit = audit or Audit()
     reporter = reporter or Silent()
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        run = Run(task, trunk, device=device, seed=seed)
+        run = Run(task, trunk, device=device, seed=seed, precision=precision)
         state = method.setup(run)
         state, history = _restored(folder, state) if resume else (state, [])
         before = history[-1]["elapsed"] if history else 0.0
@@ -102,6 +105,7 @@ def train(
             state=state,
             task=task,
             device=device,
+            precision=precision,
             probabilities=predict(method, state, task.x, task, device).cpu(),
             clean=run.trusted(state.clean).cpu().float(),
             test_probabilities=_test_probabilities(method, state, task, audit, device),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -18,15 +19,25 @@ from labelproof.training.learner import SGD, Adam, Learner
 
 Head = Callable[[int, int], nn.Module]  # (features, classes) -> module
 Trunk = Callable[[], nn.Module]
+Precision = Literal["auto", "fp32", "bf16"]
 CHUNK_BYTES = 16e6  # raw bytes of inputs in one forward pass without gradients
 
 
 class Run:
     """What an epoch needs: batches, predictions of the training set, steps, randomness."""
 
-    def __init__(self, task: Task, trunk: Trunk, *, device: torch.device, seed: int) -> None:
+    def __init__(
+        self,
+        task: Task,
+        trunk: Trunk,
+        *,
+        device: torch.device,
+        seed: int,
+        precision: Precision = "auto",
+    ) -> None:
         self.task = task
         self.device = device
+        self.precision = precision
         self.y = task.y.to(device)
         self.rng = torch.Generator()
         self.on_step: Callable[[], None] = lambda: None
@@ -47,7 +58,9 @@ class Run:
         trunk = self._trunk()
         width = feature_width(trunk, self._example())
         built = {name: head(width, self.task.num_classes) for name, head in heads.items()}
-        net = MultiHead(trunk, built, precision=precision_for(self.device)).to(self.device)
+        net = MultiHead(trunk, built, precision=precision_for(self.device, self.precision)).to(
+            self.device
+        )
         if self.task.kind == "images":
             net = net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         return Learner(net, optimiser.of(net.parameters()))
@@ -164,7 +177,9 @@ def pick_device(name: str) -> torch.device:
         raise BadInput(f"there is no device {name!r} here; use auto.") from error
 
 
-def precision_for(device: torch.device) -> torch.dtype | None:
-    """bfloat16 where a GPU has it: no loss scaling needed. Elsewhere full precision."""
+def precision_for(device: torch.device, asked: Precision = "auto") -> torch.dtype | None:
+    """bfloat16 where asked for, or where a GPU has it: no loss scaling needed. Else float32."""
+    if asked != "auto":
+        return torch.bfloat16 if asked == "bf16" else None
     bf16 = device.type == "cuda" and torch.cuda.is_bf16_supported()
     return torch.bfloat16 if bf16 else None

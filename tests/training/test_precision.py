@@ -1,0 +1,57 @@
+"""`--precision`: what it sets, and that a run in bfloat16 learns, repeats and resumes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from cases import CASES
+from labelproof import pipeline
+from labelproof.errors import BadInput
+from labelproof.runs.spec import RunSpec, load_spec, read_spec
+from labelproof.training.run import Run, precision_for
+from tiny import CPU, blobs, patterns, same_bits
+
+
+def test_auto_is_full_precision_on_a_cpu():
+    assert precision_for(CPU) is None
+    assert precision_for(CPU, "fp32") is None
+    assert precision_for(CPU, "bf16") == torch.bfloat16
+    assert precision_for(torch.device("cuda"), "fp32") is None
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_features_are_rounded_and_heads_are_not(precision):
+    problem = patterns(size=20)
+    run = Run(problem.task, problem.trunk, device=CPU, seed=0, precision=precision)
+    net = CASES["ce"].setup(run).learner.net.eval()
+    (batch,) = run.batches(20, views=("plain",))
+    with torch.no_grad():
+        features, logits = net.trunk_features(batch.views[0]), net(batch.views[0])
+    assert logits.dtype == features.dtype == torch.float32
+    rounded = torch.equal(features, features.bfloat16().float())
+    assert rounded == (precision == "bf16")
+    assert torch.equal(logits, net.head("label", features))
+    assert not torch.equal(logits, logits.bfloat16().float())
+
+
+@pytest.mark.parametrize("name", ["ce", "dpc"])
+def test_a_run_in_bfloat16_learns_and_repeats(name):
+    problem = blobs()
+    first, second = (problem.train(CASES[name], precision="bf16") for _ in range(2))
+    assert same_bits(first, second)
+    assert first.precision == "bf16"
+    assert first.history[-1]["test_accuracy"] > 0.9
+    assert not same_bits(first, problem.train(CASES[name]))
+
+
+def test_a_spec_keeps_it(tmp_path):
+    spec = RunSpec(
+        data="digits", method="ce", precision="bf16", calibrate="off", settings={"epochs": 1}
+    )
+    pipeline.run(replace(spec, out=tmp_path / "run"))
+    assert load_spec(tmp_path / "run").precision == "bf16"
+    with pytest.raises(BadInput, match="precision"):
+        read_spec({**spec.describe(), "precision": "half"}, tmp_path)
