@@ -14,8 +14,10 @@ from rich.console import Console
 
 from labelproof import pipeline
 from labelproof.cli import options as opt
+from labelproof.cli.multilabel import runs_of
 from labelproof.cli.read_data import read
 from labelproof.cli.specs import spec_from
+from labelproof.report.several import write_joint
 from labelproof.run_files import LABELS, REPORT, RUN
 from labelproof.runs import folder as runfolder
 from labelproof.runs.spec import RunSpec
@@ -39,6 +41,7 @@ def fit(
     group: opt.Group = None,
     drop_column: opt.DropColumn = None,
     merge_labels: opt.MergeLabels = False,
+    multilabel: opt.Multilabel = None,
     data_dir: opt.DataDir = None,
     image_size: opt.ImageSize = None,
     max_bad: opt.MaxBad = 0.01,
@@ -85,6 +88,28 @@ def fit(
     spec = spec_from(ctx)
     folder = spec.out or _usual_folder(spec)
     spec = replace(spec, out=folder)
+    if multilabel:
+        _fit_columns(spec, multilabel, resume)
+    else:
+        _fit_one(spec, resume)
+
+
+def _fit_columns(spec: RunSpec, wanted: list[str], resume: bool) -> None:
+    """A run for each column of a table with several labels an example, and one report."""
+    assert spec.out is not None
+    console = Console(soft_wrap=True, highlight=False)
+    specs = runs_of(spec, wanted, spec.out)
+    for number, (name, one) in enumerate(specs.items(), 1):
+        console.print(f"Column {name} ({number} of {len(specs)})")
+        _fit_one(one, resume)
+    runs = {name: Path(str(one.out)) for name, one in specs.items()}
+    page = write_joint(spec.out, runs, Path(str(spec.data)).name)
+    console.print(f"All {len(runs)} columns together: {page}")
+
+
+def _fit_one(spec: RunSpec, resume: bool) -> None:
+    assert spec.out is not None
+    folder = spec.out
     out_console = Console(soft_wrap=True, highlight=False)
     if resume and runfolder.finished(spec):
         runfolder.tidy(folder)

@@ -108,6 +108,14 @@ MergeLabels = Annotated[
         rich_help_panel=READING,
     ),
 ]
+Multilabel = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Columns of a table with several labels an example, by name or pattern such as "
+        "'tag_*': a run for each column and one joint report. Repeatable.",
+        rich_help_panel=READING,
+    ),
+]
 DataDir = Annotated[
     Path | None,
     typer.Option(help="Folder with the files of a benchmark set.", rich_help_panel=READING),

@@ -84,7 +84,7 @@ def encode_votes(
         )
     plain = tuple(str(name) for name in annotators)
     found = votes_from_codes(codes, plain)
-    told = (*notes, *vote_notes(found, classes))
+    told = (*notes, *vote_notes(found, classes), *_maybe_multilabel(found, classes))
     votes = votes_from_codes(codes, plain, told)
     return EncodedVotes(
         votes=votes,
@@ -110,9 +110,29 @@ def as_cells(cells: Any, what: str) -> Cells:
 
 
 def is_votes(labels: Any) -> bool:
-    """Whether labels are a table of several annotators: two dimensions, two columns or more."""
+    """Whether labels are a table of several annotators: two dimensions, two columns or more.
+
+    Raises:
+        BadInput: If every example has a collection of labels of its own length (multi-label).
+    """
+    _refuse_collections(labels)
     shape = np.asarray(labels).shape
     return len(shape) == 2 and shape[1] > 1
+
+
+def _refuse_collections(labels: Any) -> None:
+    """Say what to do with a list or set of labels for each example."""
+    values = labels.tolist() if isinstance(labels, np.ndarray) else labels
+    if not isinstance(values, list | tuple):
+        return
+    sizes = {len(value) for value in values if isinstance(value, list | tuple)}
+    if len(sizes) > 1 or any(isinstance(value, set | frozenset | dict) for value in values):
+        raise BadInput(
+            "expected one label an example, or one column an annotator, but examples have lists or "
+            "sets of labels of different lengths (multi-label), which cannot be used; make a "
+            "column of 0 and 1 for each label and fit one column at a time (for a table, fit "
+            "--multilabel does that)"
+        )
 
 
 def annotator_names(table: Any) -> tuple[str, ...]:
@@ -246,6 +266,17 @@ def vote_notes(votes: Votes, classes: tuple[str, ...]) -> tuple[str, ...]:
             "classes is the given label until the model decides"
         )
     return tuple(notes)
+
+
+def _maybe_multilabel(votes: Votes, classes: tuple[str, ...]) -> tuple[str, ...]:
+    """Whether columns of 0 and 1 without gaps could be labels that an example has at once."""
+    if len(votes.annotators) < 3 or classes != ("0", "1") or (votes.table == BLANK).any():
+        return ()
+    return (
+        "every vote is 0 or 1: the columns are taken for annotators; if they are labels that an "
+        "example can have at once (multi-label), fit each column by itself, for a table with "
+        "--multilabel",
+    )
 
 
 def _used_by_one(votes: Votes, classes: int) -> list[int]:

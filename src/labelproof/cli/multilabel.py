@@ -1,0 +1,64 @@
+"""`labelproof fit --multilabel COLUMNS`: a binary run for each column, and one joint report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from labelproof.data.readers.file_names import printable
+from labelproof.data.readers.table_files import read_header
+from labelproof.errors import BadInput
+from labelproof.runs.spec import RunSpec
+
+TABLES = (".csv", ".tsv", ".txt", ".parquet", ".pq", ".jsonl", ".ndjson", ".xlsx")
+
+
+def runs_of(spec: RunSpec, wanted: Sequence[str], out: Path) -> dict[str, RunSpec]:
+    """A spec for each column, with the other columns left out of the features.
+
+    Raises:
+        BadInput: If the data is no table, or the columns are not there.
+    """
+    path = Path(str(spec.data))
+    if path.suffix.lower() not in TABLES or not path.is_file():
+        raise BadInput(
+            f"expected a table (CSV, Parquet, JSON lines, Excel) with --multilabel, but "
+            f"{printable(path.name)} is none; fit one label at a time with --label-key or --labels."
+        )
+    reading = spec.reading
+    if reading.label_column or reading.annotators or reading.annotator_column:
+        raise BadInput(
+            "expected the labels in one place, but --multilabel came with --label-column, "
+            "--annotators or --annotator-column; give one of them."
+        )
+    header = read_header(path)
+    for pattern in wanted:
+        if not any(fnmatchcase(name, pattern) for name in header):
+            raise BadInput(
+                f"expected a column {pattern!r} in {printable(path.name)}, but it has "
+                f"{', '.join(header[:20])}; correct --multilabel."
+            )
+    columns = [name for name in header if any(fnmatchcase(name, one) for one in wanted)]
+    if len(columns) < 2:
+        raise BadInput(
+            f"expected two columns or more for --multilabel, but only {columns[0]!r} fits; "
+            "use --label-column for a single one."
+        )
+    return {name: _one(spec, name, columns, out / _folder(name, number))
+            for number, name in enumerate(columns, 1)}  # fmt: skip
+
+
+def _one(spec: RunSpec, name: str, columns: Sequence[str], out: Path) -> RunSpec:
+    others = tuple(other for other in columns if other != name)
+    drop = (*spec.reading.drop_columns, *others)
+    return replace(
+        spec, out=out, reading=replace(spec.reading, label_column=name, drop_columns=drop)
+    )
+
+
+def _folder(name: str, number: int) -> str:
+    """The column's name where it can name a folder."""
+    plain = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name)
+    return plain if plain == name and not name.startswith(".") else f"{number}-{plain.strip('.')}"

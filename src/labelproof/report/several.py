@@ -1,0 +1,89 @@
+"""One joint report of several runs on the same rows: one for each column of a multi-label table."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from labelproof.csv_cells import safe
+from labelproof.files import write_text, written_whole
+from labelproof.judging.label_table import LabelRows
+from labelproof.report.page import environment
+from labelproof.run_files import LABELS, REPORT
+from labelproof.runs.folder import read_summary, read_task
+from labelproof.runs.labels_file import read_rows
+
+HEADER = ("column", "index", "id", "given", "suggested", "p_clean", "p_suggested", "suspect")
+
+
+def write_joint(folder: Path, runs: Mapping[str, Path], data: str) -> Path:
+    """Write labels.csv of all columns, the most suspicious first, and report.html that links all.
+
+    Args:
+        folder: Where both go; the runs lie below it.
+        runs: Run folders by column.
+        data: How the report calls the data.
+    """
+    tables = {name: _rows(run) for name, run in runs.items()}
+    _write_labels(folder / LABELS, tables)
+    env = environment()
+    style = env.get_template("style.css").render() + env.get_template("report.css").render()
+    page = env.get_template("several.html").render(
+        style=style,
+        style_hash=base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
+        name=data,
+        columns=[_line(name, run, *tables[name]) for name, run in runs.items()],
+        several=_several(tables),
+    )
+    write_text(folder / REPORT, page)
+    return folder / REPORT
+
+
+def _rows(run: Path) -> tuple[LabelRows, Sequence[str]]:
+    _, classes, size = read_task(run)
+    return read_rows(run, classes, size), classes
+
+
+def _line(name: str, run: Path, rows: LabelRows, classes: Sequence[str]) -> dict[str, Any]:
+    """What the page says of one column."""
+    summary = read_summary(run)
+    return {
+        "name": name,
+        "classes": ", ".join(f"{one} {int((rows.given == k).sum()):,}" for k, one in
+                             enumerate(classes)),
+        "suspects": int(rows.suspect.sum()),
+        "wrong": summary["noise_rate_estimate"],
+        "address": f"{quote(run.name)}/{REPORT}",
+        "doubts": summary["doubts"],
+    }  # fmt: skip
+
+
+def _several(tables: Mapping[str, tuple[LabelRows, Sequence[str]]]) -> int:
+    """How many examples are suspects in two columns or more."""
+    times: dict[int, int] = {}
+    for rows, _ in tables.values():
+        for index in rows.index[rows.suspect].tolist():
+            times[index] = times.get(index, 0) + 1
+    return sum(count > 1 for count in times.values())
+
+
+def _write_labels(path: Path, tables: Mapping[str, tuple[LabelRows, Sequence[str]]]) -> None:
+    lines = []
+    for name, (rows, classes) in tables.items():
+        for place in range(len(rows)):
+            given, suggested = classes[rows.given[place]], classes[rows.suggested[place]]
+            numbers = (rows.p_clean[place], rows.p_suggested[place])
+            words = (safe(rows.ids[place]), safe(given), safe(suggested))
+            texts = (f"{number:.6f}" for number in numbers)
+            lines.append((numbers[0], (safe(name), int(rows.index[place]), *words, *texts,
+                                       int(rows.suspect[place]))))  # fmt: skip
+    lines.sort(key=lambda line: line[0])
+    with written_whole(path) as aside, aside.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(HEADER)
+        writer.writerows(cells for _, cells in lines)

@@ -1,0 +1,87 @@
+"""Several labels an example: a run for each column and one report, or a sentence."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from labelproof import NoisyLabelClassifier
+from labelproof.cli.app import app
+from labelproof.data.readers.vote_table import encode_votes
+from labelproof.errors import BadInput
+
+
+def frame() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(80, 2))
+    tags = {"tag_red": (x[:, 0] > 0).astype(int), "tag big/": np.where(x[:, 1] > 0, "yes", "no")}
+    return pd.DataFrame({"a": x[:, 0], "b": x[:, 1], **tags})
+
+
+def test_every_column_is_fitted_and_one_report_links_all(tmp_path: Path) -> None:
+    frame().to_csv(tmp_path / "t.csv", index=False)
+    words = ["fit", str(tmp_path / "t.csv"), "--multilabel", "tag*", "--method", "ce"]
+    told = CliRunner().invoke(app, [*words, "--epochs", "2", "--out", str(tmp_path / "run")])
+    assert told.exit_code == 0, told.output
+    folders = ["tag_red", "2-tag-big-"]
+    for name in folders:
+        assert (tmp_path / "run" / name / "report.html").is_file()
+        header = (tmp_path / "run" / name / "run.json").read_text()
+        assert '"label_column": "' in header
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert all(f'href="{name}/report.html"' in page for name in folders)
+    with (tmp_path / "run" / "labels.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 160
+    assert {row["column"] for row in rows} == {"tag_red", "tag big/"}
+    clean = [float(row["p_clean"]) for row in rows]
+    assert clean == sorted(clean)
+
+
+@pytest.mark.parametrize(
+    ("data", "more", "said"),
+    [
+        ("t.csv", ["--multilabel", "nothing"], "expected a column 'nothing'"),
+        ("t.csv", ["--multilabel", "tag_red"], "only 'tag_red' fits"),
+        ("t.csv", ["--multilabel", "tag*", "--label-column", "a"], "the labels in one place"),
+        ("digits", ["--multilabel", "tag*"], "fit one label at a time"),
+    ],
+)
+def test_what_cannot_be_is_refused(tmp_path: Path, data: str, more: list[str], said: str) -> None:
+    frame().to_csv(tmp_path / "t.csv", index=False)
+    where = str(tmp_path / data) if data.endswith("csv") else data
+    told = CliRunner().invoke(app, ["fit", where, *more, "--out", str(tmp_path / "run")])
+    assert isinstance(told.exception, BadInput)
+    assert said in str(told.exception)
+    assert not (tmp_path / "run").exists()
+
+
+def test_columns_of_zeros_and_ones_are_noted() -> None:
+    cells = np.random.default_rng(0).integers(0, 2, (30, 4))
+    notes = encode_votes(cells, tuple("abcd")).votes.notes
+    assert any("--multilabel" in note for note in notes)
+    blank = np.where(np.random.default_rng(1).random(cells.shape) < 0.1, -1, cells)
+    assert not any("--multilabel" in n for n in encode_votes(blank, tuple("abcd")).votes.notes)
+
+
+@pytest.mark.parametrize("y", [[["a", "b"], ["c"]] * 10, [{"a"}, {"a", "b"}] * 10], ids=repr)
+def test_collections_of_labels_are_refused_with_advice(y: list[object]) -> None:
+    x = np.random.default_rng(0).normal(size=(20, 3))
+    with pytest.raises(BadInput, match=r"multi-label.*fit one column at a time"):
+        NoisyLabelClassifier(method="ce", epochs=1).fit(x, y)
+    whole = np.empty(20, dtype=object)
+    whole[:] = y
+    with pytest.raises(BadInput, match="multi-label"):
+        NoisyLabelClassifier(method="ce", epochs=1).fit(x, whole)
+
+
+def test_soft_targets_are_refused_with_advice() -> None:
+    x = np.random.default_rng(0).normal(size=(20, 3))
+    soft = np.random.default_rng(0).dirichlet([1, 1, 1], 20)
+    with pytest.raises(BadInput, match=r"soft targets.*argmax"):
+        NoisyLabelClassifier(method="ce", epochs=1).fit(x, soft)
