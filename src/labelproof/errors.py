@@ -1,4 +1,4 @@
-"""The two ways a command ends badly: the input was wrong (exit 2), or the run failed (exit 1)."""
+"""How a command ends badly: the input was wrong (exit 2), or the run failed (exit 1)."""
 
 
 class BadInput(ValueError):
@@ -7,3 +7,7 @@ class BadInput(ValueError):
 
 class RunFailed(RuntimeError):
     """Training could not go on; the message says why and what to try."""
+
+
+class PeerLost(RuntimeError):
+    """Another process of a run on several ended; the message says what to do."""

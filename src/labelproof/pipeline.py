@@ -30,6 +30,7 @@ from labelproof.runs.held import hold, write_held
 from labelproof.runs.lock import locked
 from labelproof.runs.prepare import Assembled, prepare
 from labelproof.runs.spec import RunSpec
+from labelproof.training import ranks
 from labelproof.training.log import Reporter, Silent
 from labelproof.training.loop import train
 from labelproof.training.protocol import Method
@@ -128,9 +129,15 @@ def run(
         resume: go on with what the folder holds; where it holds nothing, start.
         reporter: follows the progress.
     """
-    parts = assemble(spec, given)
-    with locked(spec.out) if spec.out else nullcontext(), threads_of(spec.out if resume else None):
+    spec = _writing(spec)
+    parts, folder = assemble(spec, given), spec.out
+    with locked(folder) if folder else nullcontext(), threads_of(folder if resume else None):
         return _run(parts, given, resume, reporter)
+
+
+def _writing(spec: RunSpec) -> RunSpec:
+    """The spec, without a folder where another of several processes writes it."""
+    return spec if ranks.now().first else replace(spec, out=None, tensorboard=False)
 
 
 def _run(parts: Assembled, given: Given, resume: bool, reporter: Reporter | None) -> Judged:
@@ -174,7 +181,7 @@ def settle(parts: Assembled, reporter: Reporter | None) -> tuple[Assembled, Mapp
     if not undecided(parts.method):
         return parts, {}
     out = parts.spec.out
-    chosen = runfolder.decisions(out) if out else {}
+    chosen = ranks.from_first(lambda: runfolder.decisions(out) if out else {})
     if not chosen:
         choice = choose_lambda_u(
             parts.prepared.task,
@@ -206,7 +213,7 @@ def _write(parts: Assembled, ended: Judged) -> None:
 def threads_of(folder: Path | None) -> Iterator[None]:
     """Compute with as many threads as the run in a folder began with: sums depend on it."""
     before = torch.get_num_threads()
-    began = runfolder.threads(folder) if folder else None
+    began = ranks.from_first(lambda: runfolder.threads(folder) if folder else None)
     torch.set_num_threads(began or before)
     try:
         yield

@@ -193,7 +193,7 @@ class PES:
         for batch in run.batches(self.batch):
             with torch.no_grad():
                 features = net.trunk_features(batch.views[0])
-            logits = net.heads["label"](features)
+            logits = net.head("label", features)
             run.step(Learner(net, state.adam), fn.edl_nll(logits, batch.y, gamma=0).mean())
         return {}
 

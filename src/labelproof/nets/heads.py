@@ -10,13 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Literal, overload
 
 import torch
 from torch import Tensor, nn
 
 from labelproof.errors import BadInput
 from labelproof.functional.dirichlet import at_least_single
+
+FEATURES = "trunk"  # names what the trunk gives, where a head's name is expected
+Start = Literal["input", "features"]  # what a network is given
 
 
 def linear(features: int, classes: int) -> nn.Module:
@@ -39,7 +42,8 @@ class MultiHead(nn.Module):
 
     `net(x)` gives the classifier's logits, `net(x, "mix")` those of the head "mix", and
     `net(x, "label", "mix")` a tuple of both from one pass through the trunk. All outputs are
-    float32, or float64 where the network is.
+    float32, or float64 where the network is. Everything goes through `forward`, so what wraps a
+    network sees all of it.
 
     Args:
         trunk: Maps network input to features (B, F).
@@ -57,38 +61,49 @@ class MultiHead(nn.Module):
         super().__init__()
         if not heads:
             raise BadInput("MultiHead needs at least one head, the classifier; none was given.")
+        if FEATURES in heads:
+            raise BadInput(f"A head cannot be called {FEATURES!r}; give it another name.")
         self.trunk = trunk
         self.heads = nn.ModuleDict(heads)
         self.classifier = next(iter(heads))
         self.precision = precision
 
-    def forward(self, x: Tensor, *names: str) -> Tensor | tuple[Tensor, ...]:
-        """Logits of the named heads, of the classifier where no name is given."""
-        features = self.trunk_features(x)
-        out = [self.heads[name](features) for name in names or (self.classifier,)]
+    def forward(
+        self, x: Tensor, *names: str, start: Start = "input"
+    ) -> Tensor | tuple[Tensor, ...]:
+        """Outputs of the named heads, of the classifier where no name is given."""
+        features = self._features(x) if start == "input" else x
+        out = [
+            features if name == FEATURES else self.heads[name](features)
+            for name in names or (self.classifier,)
+        ]
         return at_least_single(out[0]) if len(out) == 1 else tuple(map(at_least_single, out))
 
     if TYPE_CHECKING:  # nn.Module's own __call__ runs; this tells the checker what comes back
 
         @overload
-        def __call__(self, x: Tensor, name: str = ..., /) -> Tensor: ...
+        def __call__(self, x: Tensor, name: str = ..., /, *, start: Start = ...) -> Tensor: ...
         @overload
         def __call__(self, x: Tensor, first: str, second: str, /) -> tuple[Tensor, Tensor]: ...
         @overload
         def __call__(self, x: Tensor, *names: str) -> tuple[Tensor, ...]: ...
-        def __call__(self, x: Tensor, *names: str) -> Tensor | tuple[Tensor, ...]:
+        def __call__(
+            self, x: Tensor, *names: str, start: Start = "input"
+        ) -> Tensor | tuple[Tensor, ...]:
             """See `forward`."""
 
     def trunk_features(self, x: Tensor) -> Tensor:
         """What the heads see, (B, F)."""
-        with self._autocast(x):
-            features: Tensor = self.trunk(x)
-        return at_least_single(features)
+        return self(x, FEATURES)
 
     def head(self, name: str, features: Tensor) -> Tensor:
         """Output of one head for features of the trunk, where only some rows need that head."""
-        out: Tensor = self.heads[name](features)
-        return at_least_single(out)
+        return self(features, name, start="features")
+
+    def _features(self, x: Tensor) -> Tensor:
+        with self._autocast(x):
+            features: Tensor = self.trunk(x)
+        return at_least_single(features)
 
     def _autocast(self, x: Tensor) -> AbstractContextManager[object]:
         if self.precision is None:

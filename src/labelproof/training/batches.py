@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
@@ -13,6 +13,8 @@ from torch import Tensor
 
 from labelproof.data.examples import Inputs
 from labelproof.data.task import Strong, Task, Views
+from labelproof.nets.exchange import gather_rows
+from labelproof.training.ranks import ALONE, Ranks
 
 View = Literal["plain", "weak", "strong"] | Strong
 
@@ -41,13 +43,14 @@ class Batches:
     rng: torch.Generator  # draws the views
     order: torch.Generator  # draws the order, apart, so that reading ahead changes nothing
     device: torch.device
+    ranks: Ranks = ALONE  # each reads its share; all get the whole batch
 
     def __len__(self) -> int:
         """Batches in one pass."""
         return max(1, len(self.index) // self.size) if len(self.index) else 0
 
     def __iter__(self) -> Iterator[Batch]:
-        for rows, raw in read_ahead(self.task.x, self._rows()):
+        for rows, raw in read_ahead(self.task.x, self._rows(), self.ranks):
             yield self._batch(rows, raw)
 
     def _rows(self) -> Iterator[Tensor]:
@@ -75,18 +78,36 @@ def draw_view(views: Views, view: View, raw: Tensor, *, rng: torch.Generator) ->
 
 
 def read_ahead(
-    x: Inputs, rows: Iterator[Tensor], depth: int = 3
+    x: Inputs, rows: Iterator[Tensor], together: Ranks = ALONE, depth: int = 3
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Each batch of rows with its raw inputs; what must be decoded is fetched `depth` ahead."""
+    """Each batch of rows with its raw inputs; what must be decoded is fetched `depth` ahead.
+
+    With `together`, each of these processes decodes its share of a batch and all of them get it.
+    """
     if x.resident:
         for row in rows:
             yield row, x.take(row)
         return
     with ThreadPoolExecutor(1) as reader:
-        queue = [(row, reader.submit(x.take, row)) for row in islice(rows, depth)]
+
+        def fetch(row: Tensor) -> tuple[Tensor, Future[Tensor]]:
+            return row, reader.submit(x.take, row[_share(row, together)])
+
+        queue = [fetch(row) for row in islice(rows, depth)]
         while queue:
             row, pending = queue.pop(0)
             following = next(rows, None)
             if following is not None:
-                queue.append((following, reader.submit(x.take, following)))
-            yield row, pending.result()
+                queue.append(fetch(following))
+            yield row, _all(pending.result(), row, together)
+
+
+def _share(rows: Tensor, together: Ranks) -> slice:
+    """What this process reads; of fewer rows than processes, everything."""
+    return together.cut(len(rows)).rows if len(rows) >= together.world > 1 else slice(None)
+
+
+def _all(raw: Tensor, rows: Tensor, together: Ranks) -> Tensor:
+    """The whole batch, on this thread: exchanges must come in the same order everywhere."""
+    whole = len(raw) == len(rows)
+    return raw if whole else gather_rows(raw, together.cut(len(rows)))

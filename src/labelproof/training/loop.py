@@ -15,8 +15,9 @@ from labelproof import metrics
 from labelproof.data.examples import Inputs
 from labelproof.data.task import Audit, Task
 from labelproof.errors import BadInput
+from labelproof.nets.sharded import Sharded
 from labelproof.run_files import CHECKPOINT
-from labelproof.training import checkpoint
+from labelproof.training import checkpoint, ranks
 from labelproof.training.history import append_metrics, rewrite_metrics
 from labelproof.training.log import Reporter, Silent
 from labelproof.training.protocol import Method, Phase
@@ -80,7 +81,7 @@ def train(
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         run = Run(task, trunk, device=device, seed=seed, precision=precision)
         state = method.setup(run)
-        state, history = _restored(folder, state) if resume else (state, [])
+        state, history = _restored(folder, state, resume)
         before = history[-1]["elapsed"] if history else 0.0
         started = time.monotonic() - before
         if folder:
@@ -94,13 +95,14 @@ def train(
                 logs |= evaluate(method, state, task, audit, device)
                 line = {"epoch": epoch + 1, "phase": phase.name, **logs}
                 line["elapsed"] = round(time.monotonic() - started, 3)
+                ranks.check_same(_fingerprint(state), f"after epoch {epoch + 1}")
                 history.append(line)
                 _keep(folder, state, history)
                 reporter.epoch(line)
         finally:
             reporter.close()
         _eval_mode(state)
-        return Result(
+        result = Result(
             method=method,
             state=state,
             task=task,
@@ -112,6 +114,8 @@ def train(
             history=history,
             seconds=time.monotonic() - started,
         )
+        _part(state)
+        return result
 
 
 def predict(method: Method, state: Any, x: Inputs, task: Task, device: torch.device) -> Tensor:
@@ -169,14 +173,33 @@ def _eval_mode(state: Any) -> None:
         net.eval()
 
 
-def _restored(folder: Path | None, state: Any) -> tuple[Any, list[Line]]:
-    """State and history as the folder's checkpoint has them, if there is one."""
-    if folder is None:
+def _part(state: Any) -> None:
+    """After training each process can use the networks without the others."""
+    for net in checkpoint.networks(state).values():
+        if isinstance(net, Sharded):
+            net.alone()
+
+
+def _fingerprint(state: Any) -> float:
+    """A number that differs where networks do; nothing is computed for a single process."""
+    if ranks.now().world == 1:
+        return 0.0
+    nets = checkpoint.networks(state).values()
+    sums = [w.detach().double().sum().cpu() for net in nets for w in net.state_dict().values()]
+    return torch.stack(sums).sum().item() if sums else 0.0
+
+
+def _restored(folder: Path | None, state: Any, resume: bool) -> tuple[Any, list[Line]]:
+    """State and history as the folder's checkpoint has them, if there is one to go on from.
+
+    The first of several processes reads it; the others have no folder.
+    """
+    if resume and folder is None:
         raise BadInput("to resume, name the run folder to continue from.")
-    path = folder / CHECKPOINT
-    if not path.exists():
+    path = folder / CHECKPOINT if folder else Path(CHECKPOINT)
+    saved = ranks.from_first(lambda: checkpoint.load(path) if resume and path.exists() else None)
+    if saved is None:
         return state, []
-    saved = checkpoint.load(path)
     try:
         return checkpoint.unpack(state, saved["state"]), [dict(line) for line in saved["history"]]
     except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:

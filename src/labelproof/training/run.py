@@ -14,8 +14,11 @@ from labelproof.data.examples import Inputs
 from labelproof.data.task import Task
 from labelproof.errors import BadInput, RunFailed
 from labelproof.nets.heads import MultiHead, feature_width
+from labelproof.nets.sharded import Share, Sharded
+from labelproof.training import ranks
 from labelproof.training.batches import Batches, View, draw_view, read_ahead
 from labelproof.training.learner import SGD, Adam, Learner
+from labelproof.training.ranks import ALONE, Ranks
 
 Head = Callable[[int, int], nn.Module]  # (features, classes) -> module
 Trunk = Callable[[], nn.Module]
@@ -38,6 +41,7 @@ class Run:
         self.task = task
         self.device = device
         self.precision = precision
+        self.ranks = ranks.now()
         self.y = task.y.to(device)
         self.rng = torch.Generator()
         self.on_step: Callable[[], None] = lambda: None
@@ -58,12 +62,17 @@ class Run:
         trunk = self._trunk()
         width = feature_width(trunk, self._example())
         built = {name: head(width, self.task.num_classes) for name, head in heads.items()}
-        net = MultiHead(trunk, built, precision=precision_for(self.device, self.precision)).to(
-            self.device
-        )
+        net = self._network(trunk, built).to(self.device)
         if self.task.kind == "images":
             net = net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         return Learner(net, optimiser.of(net.parameters()))
+
+    def _network(self, trunk: nn.Module, heads: dict[str, nn.Module]) -> MultiHead:
+        """One for this process alone, or one that all processes compute together."""
+        precision, here = precision_for(self.device, self.precision), self.ranks
+        if here.world == 1:
+            return MultiHead(trunk, heads, precision)
+        return Sharded(trunk, heads, precision, Share(here.rank, here.world))
 
     def batches(
         self,
@@ -74,6 +83,7 @@ class Run:
     ) -> Batches:
         """Shuffled batches of the training set, or of the examples in `index`."""
         chosen = torch.arange(self.task.size) if index is None else index.cpu()
+        chosen = ranks.rows_from_first(chosen)
         order = torch.Generator().manual_seed(int(torch.randint(2**62, (1,), generator=self.rng)))
         return Batches(
             task=self.task,
@@ -84,6 +94,7 @@ class Run:
             rng=self.rng,
             order=order,
             device=self.device,
+            ranks=self.ranks,
         )
 
     def predict(self, net: MultiHead, view: View = "plain") -> Tensor:
@@ -128,7 +139,8 @@ class Run:
         training = net.training
         net.eval()
         make = partial(draw_view, self.task.views, view, rng=self.rng)
-        out = torch.cat(list(forward_all(self.task.x, self.task, forward, self.device, make)))
+        parts = forward_all(self.task.x, self.task, forward, self.device, make, self.ranks)
+        out = torch.cat(list(parts))
         net.train(training)
         return out
 
@@ -148,13 +160,17 @@ def forward_all(
     forward: Callable[[Tensor], Tensor],
     device: torch.device,
     make: Callable[[Tensor], Tensor] | None = None,
+    together: Ranks = ALONE,
 ) -> Iterator[Tensor]:
-    """`forward` of a view of all inputs, plain where no other is made, in order, by chunks."""
+    """`forward` of a view of all inputs, plain where no other is made, in order, by chunks.
+
+    With `together`, these processes all call this, and each reads its share of every chunk.
+    """
     make = make or task.views.plain
     numbers = torch.Size(x.shape).numel()
     chunk = int(min(max(CHUNK_BYTES // (numbers * 8), 32), 4096))
     rows = (torch.arange(i, min(i + chunk, len(x))) for i in range(0, len(x), chunk))
-    for _, raw in read_ahead(x, rows):
+    for _, raw in read_ahead(x, rows, together):
         yield forward(make(raw.to(device)))
 
 
@@ -167,6 +183,8 @@ def pick_device(name: str) -> torch.device:
     """`auto` is CUDA, then MPS, then the CPU."""
     there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     usable = [kind for kind, yes in there.items() if yes] + ["cpu"]
+    if name in ("auto", "cuda") and there["cuda"] and ranks.now().world > 1:
+        return ranks.local_device()
     if name == "auto":
         return torch.device(usable[0])
     if name.split(":")[0] not in usable:
