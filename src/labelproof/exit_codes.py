@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 import signal
 import sys
+import time
 from collections.abc import Callable
 from types import FrameType
 
-from labelproof.errors import BadInput, RunFailed
+from labelproof.errors import BadInput, PeerLost, RunFailed
 
+# Seconds that other processes than the first wait before they speak of an error. The first says it
+# too where it meets the same one, and `torchrun` then ends the others.
+POLITE = 5.0
 FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -23,7 +28,7 @@ def carry_out(work: Callable[[], None]) -> None:
         sys.exit(130)
     except BadInput as error:
         _stop(str(error), 2)
-    except RunFailed as error:
+    except (RunFailed, PeerLost) as error:
         _stop(str(error), 1)
     except OSError as error:
         _stop(_in_words(error), 1)
@@ -54,5 +59,10 @@ def _in_words(error: OSError) -> str:
 
 
 def _stop(sentence: str, code: int) -> None:
+    if os.environ.get("RANK", "0") != "0":
+        with contextlib.suppress(KeyboardInterrupt):
+            time.sleep(POLITE)
+            sys.stderr.write(f"labelproof, process {os.environ['RANK']}: {sentence}\n")
+        sys.exit(code)
     sys.stderr.write(f"labelproof: {sentence}\n")
     sys.exit(code)

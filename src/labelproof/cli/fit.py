@@ -21,7 +21,9 @@ from labelproof.report.several import write_joint
 from labelproof.run_files import LABELS, REPORT, RUN
 from labelproof.runs import folder as runfolder
 from labelproof.runs.spec import RunSpec
+from labelproof.training import ranks
 from labelproof.training.log import reporter_for
+from labelproof.training.ranks import Ranks
 
 
 def fit(
@@ -86,64 +88,83 @@ def fit(
     Example: labelproof fit digits --noise symmetric:0.4
     """
     spec = spec_from(ctx)
-    folder = spec.out or _usual_folder(spec)
-    spec = replace(spec, out=folder)
-    if multilabel:
-        _fit_columns(spec, multilabel, resume)
-    else:
-        _fit_one(spec, resume)
+    with ranks.joined() as here:
+        spec = replace(spec, out=ranks.from_first(lambda: spec.out or _usual_folder(spec)))
+        if multilabel:
+            _fit_columns(spec, multilabel, resume, here)
+        else:
+            _fit_one(spec, resume, here)
 
 
-def _fit_columns(spec: RunSpec, wanted: list[str], resume: bool) -> None:
+def _fit_columns(spec: RunSpec, wanted: list[str], resume: bool, here: Ranks) -> None:
     """A run for each column of a table with several labels an example, and one report."""
     assert spec.out is not None
-    console = Console(soft_wrap=True, highlight=False)
+    console = Console(soft_wrap=True, highlight=False, quiet=not here.first)
     specs = runs_of(spec, wanted, spec.out)
     for number, (name, one) in enumerate(specs.items(), 1):
         console.print(f"Column {name} ({number} of {len(specs)})")
-        _fit_one(one, resume)
-    runs = {name: Path(str(one.out)) for name, one in specs.items()}
-    page = write_joint(spec.out, runs, Path(str(spec.data)).name)
-    console.print(f"All {len(runs)} columns together: {page}")
+        _fit_one(one, resume, here)
+    if here.first:
+        runs = {name: Path(str(one.out)) for name, one in specs.items()}
+        page = write_joint(spec.out, runs, Path(str(spec.data)).name)
+        console.print(f"All {len(runs)} columns together: {page}")
 
 
-def _fit_one(spec: RunSpec, resume: bool) -> None:
+def _fit_one(spec: RunSpec, resume: bool, here: Ranks) -> None:
     assert spec.out is not None
     folder = spec.out
-    out_console = Console(soft_wrap=True, highlight=False)
-    if resume and runfolder.finished(spec):
+    console = Console(soft_wrap=True, highlight=False)
+    if not (resume and ranks.from_first(lambda: runfolder.finished(spec))):
+        _run(spec, resume, here)
+    elif here.first:
         runfolder.tidy(folder)
-        out_console.print(f"{folder} is finished already; nothing was trained.")
-    else:
-        _run(spec, resume)
-    out_console.print(in_words(folder))
+        console.print(f"{folder} is finished already; nothing was trained.")
+    if here.first:
+        console.print(in_words(folder))
 
 
 def _usual_folder(spec: RunSpec) -> Path:
     return runfolder.free_name(Path("runs") / f"{Path(str(spec.data)).stem}-{spec.method}")
 
 
-def _run(spec: RunSpec, resume: bool) -> None:
-    """Carry out the spec; Ctrl-C says how to go on."""
-    console = Console(stderr=True)
-    began = runfolder.threads(spec.out) if resume and spec.out else None
-    if began and began != torch.get_num_threads():
-        console.print(f"note: going on with {began} threads, as the run began", highlight=False)
+def _run(spec: RunSpec, resume: bool, here: Ranks) -> None:
+    """Carry out the spec; Ctrl-C says how to go on. One of several processes speaks."""
+    console = Console(stderr=True, quiet=not here.first)
+    if resume and here.first and spec.out:
+        for note in _notes(spec.out, here):
+            console.print(f"note: {note}", highlight=False, soft_wrap=True)
     try:
-        given = replace(read(spec), command=tuple(sys.argv))
-        pipeline.run(spec, given, resume=resume, reporter=reporter_for(console))
+        given = ranks.in_turn(lambda: read(spec, console))
+        given = replace(given, command=tuple(sys.argv))
+        reporter = reporter_for(console) if here.first else None
+        pipeline.run(spec, given, resume=resume, reporter=reporter)
     except KeyboardInterrupt:
-        console.print(_stopped(spec), soft_wrap=True, highlight=False)
+        console.print(_stopped(spec, here.world), soft_wrap=True, highlight=False)
         sys.exit(130)
 
 
-def _stopped(spec: RunSpec) -> str:
+def _notes(folder: Path, here: Ranks) -> list[str]:
+    """What a continued run has to know of how it began."""
+    threads, processes = runfolder.threads(folder), runfolder.processes(folder)
+    notes = []
+    if threads and threads != torch.get_num_threads():
+        notes.append(f"going on with {threads} threads, as the run began")
+    if processes and processes != here.world:
+        notes.append(
+            f"the run began with {processes} processes and goes on with {here.world}; the results "
+            "differ from those of either number by rounding alone"
+        )
+    return notes
+
+
+def _stopped(spec: RunSpec, processes: int) -> str:
     if not (spec.out and (spec.out / RUN).exists()):
         return "\nStopped before anything was written; give the same command again."
+    together = ["torchrun", "--nproc-per-node", str(processes), "-m"] if processes > 1 else []
     again = ["labelproof", "fit", "--from", str(spec.out), "--out", str(spec.out), "--resume"]
     return (
         "\nStopped. Everything up to the last whole epoch is saved; go on with:\n"
-        f"  {shlex.join(again)}"
+        f"  {shlex.join([*together, *again])}"
     )
 
 

@@ -25,9 +25,9 @@ from labelproof.runs.spec import RunSpec
 Advance = Callable[[int, int], None]
 
 
-def read(spec: RunSpec) -> pipeline.Given:
+def read(spec: RunSpec, console: Console | None = None) -> pipeline.Given:
     """Training data, and test data read in the same way."""
-    console = Console(stderr=True)
+    console = console or Console(stderr=True)
     with _bar(console, str(spec.data)) as (progress, encoding):
         given = pipeline.read(spec, progress, encoding)
     assert given.data is not None

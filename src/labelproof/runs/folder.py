@@ -53,6 +53,7 @@ from labelproof.runs.schemas import RunRecord, SummaryRecord
 from labelproof.runs.seal import sealed, visible
 from labelproof.runs.spec import RunSpec, spec_of
 from labelproof.runs.votes_file import write_votes
+from labelproof.training import ranks
 from labelproof.training.loop import Result
 from labelproof.training.settings import settings_of
 
@@ -77,6 +78,7 @@ def describe(run: Assembled, command: Sequence[str]) -> dict[str, Any]:
         "seed": run.spec.seed,
         "device": str(run.device),
         "threads": torch.get_num_threads(),
+        "processes": ranks.now().world,
         "task": {
             "digest": task.digest(),
             "size": task.size,
@@ -150,9 +152,18 @@ def decide(folder: Path, chosen: Mapping[str, Any]) -> None:
 
 def threads(folder: Path) -> int | None:
     """The number of threads that the run in a folder began with; None where it is not known."""
+    return _began_with(folder, "threads")
+
+
+def processes(folder: Path) -> int | None:
+    """The number of processes that the run in a folder began with; None where it is not known."""
+    return _began_with(folder, "processes")
+
+
+def _began_with(folder: Path, what: str) -> int | None:
     if not (folder / RUN).is_file():
         return None
-    found: int | None = read_record(folder).get("threads")
+    found: int | None = read_record(folder).get(what)
     return found
 
 

@@ -80,6 +80,7 @@ class RunRecord(Struct):
     started: str = ""
     device: str = ""
     threads: Annotated[int, Meta(ge=1, le=1024)] | None = None
+    processes: Annotated[int, Meta(ge=1, le=2**20)] | None = None
     seal: str | None = None
     spec: dict[str, Any] | UnsetType = UNSET
     chosen: dict[str, ChosenRecord] | None = None

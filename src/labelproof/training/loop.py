@@ -108,7 +108,7 @@ def train(
             task=task,
             device=device,
             precision=precision,
-            probabilities=predict(method, state, task.x, task, device).cpu(),
+            probabilities=predict(method, state, task.x, task, device, run.ranks).cpu(),
             clean=run.trusted(state.clean).cpu().float(),
             test_probabilities=_test_probabilities(method, state, task, audit, device),
             history=history,
@@ -118,10 +118,18 @@ def train(
         return result
 
 
-def predict(method: Method, state: Any, x: Inputs, task: Task, device: torch.device) -> Tensor:
-    """Probabilities (M, C) of `x`, plain view, eval mode."""
+def predict(
+    method: Method,
+    state: Any,
+    x: Inputs,
+    task: Task,
+    device: torch.device,
+    together: ranks.Ranks = ranks.ALONE,
+) -> Tensor:
+    """Probabilities (M, C) of `x`, plain view, eval mode; with others, each reads its share."""
     _eval_mode(state)
-    return torch.cat(list(forward_all(x, task, lambda v: method.predict(state, v), device)))
+    parts = forward_all(x, task, lambda v: method.predict(state, v), device, together=together)
+    return torch.cat(list(parts))
 
 
 def evaluate(
@@ -145,7 +153,7 @@ def _test_probabilities(
 ) -> Tensor | None:
     if audit.test_x is None:
         return None
-    return predict(method, state, audit.test_x, task, device).cpu()
+    return predict(method, state, audit.test_x, task, device, ranks.now()).cpu()
 
 
 def _epochs(method: Method, done: int) -> Iterator[tuple[int, Phase, bool, bool]]:

@@ -14,7 +14,7 @@ from labelproof.data.examples import Inputs
 from labelproof.data.task import Task
 from labelproof.errors import BadInput, RunFailed
 from labelproof.nets.heads import MultiHead, feature_width
-from labelproof.nets.sharded import Share, Sharded
+from labelproof.nets.sharded import Sharded, Share
 from labelproof.training import ranks
 from labelproof.training.batches import Batches, View, draw_view, read_ahead
 from labelproof.training.learner import SGD, Adam, Learner

@@ -1,0 +1,187 @@
+"""Two real processes compute what one does, resume to the same bits, and end together."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+import pair
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import tiny
+from labelproof.__main__ import application
+from labelproof.errors import BadInput
+from labelproof.nets.exchange import Cut
+from labelproof.training import ranks
+from labelproof.training.run import pick_device
+
+RUNNER = CliRunner()
+SIZE = 51  # no multiple of a batch, and odd
+# Adam divides a gradient by its size: where weights before a batch normalisation have none, what is
+# left of it is rounding
+ROUNDING = 1e-5
+ON_PICTURES = ["ce", "dpc", "mwnet", "pes", "ssr"]  # with batch statistics
+
+
+def apart(first: pair.Outcome, second: pair.Outcome) -> float:
+    """The largest difference of any probability."""
+    return max(float(np.abs(a - b).max()) for a, b in zip(first, second, strict=True))
+
+
+def alone(maker: str, name: str) -> pair.Outcome:
+    return pair.outcome(getattr(tiny, maker)(size=SIZE).train(pair.METHODS[name]))
+
+
+@pytest.mark.parametrize(("maker", "names"), [("blobs", None), ("patterns", ON_PICTURES)])
+def test_two_processes_compute_what_one_does(maker, names, tmp_path):
+    names = names or [*pair.CASES, "dpc across folds", "mlnt with L_edl"]
+    first, second = pair.together(pair.train_all, tmp_path, maker, SIZE, names)
+    for name in names:
+        assert apart(first[name], second[name]) == 0, name  # the split is the same everywhere
+        assert apart(first[name], alone(maker, name)) < ROUNDING, name
+
+
+def test_a_resumed_pair_ends_in_the_same_bits(tmp_path):
+    for pieces, whole in pair.together(pair.train_in_pieces, tmp_path, "dpc", SIZE, tmp_path):
+        assert apart(pieces, whole) == 0
+
+
+def test_each_process_reads_half_of_what_must_be_fetched(tmp_path):
+    single, expected = pair.read_rows("ce", SIZE)
+    (first, result), (second, _) = pair.together(pair.read_rows, tmp_path, "ce", SIZE)
+    assert first + second == single
+    assert abs(first - second) < single // 10
+    assert apart(result, expected) < ROUNDING
+
+
+def test_rows_are_cut_into_runs_that_cover_all():
+    for total in range(2, 40):
+        for world in range(1, total + 1):
+            parts = [Cut(rank, world, total).rows for rank in range(world)]
+            assert [i for part in parts for i in range(total)[part]] == list(range(total))
+            sizes = Cut(0, world, total).sizes
+            assert max(sizes) - min(sizes) <= 1
+            assert sorted(sizes, reverse=True) == sizes
+
+
+def test_a_single_process_has_nobody_to_ask():
+    assert ranks.now() == ranks.ALONE
+    assert ranks.from_first(lambda: 3) == ranks.in_turn(lambda: 3) == 3
+    ranks.check_same(1.0, "now")
+    with ranks.joined({"WORLD_SIZE": "1"}) as here:
+        assert here == ranks.ALONE
+
+
+def test_each_process_has_a_device_of_its_own(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert str(ranks.local_device({"LOCAL_RANK": "1"})) == "cuda:1"
+    with pytest.raises(BadInput, match="there are 2; start 2 processes"):
+        ranks.local_device({"LOCAL_RANK": "2"})
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(ranks, "now", lambda: ranks.Ranks(1, 2))
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    assert str(pick_device("auto")) == str(pick_device("cuda")) == "cuda:1"
+
+
+# ---- the command line ----
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    task = tiny.blobs(size=60).task
+    np.savez(tmp_path / "data.npz", x=task.x.data.numpy(), y=task.y.numpy())
+    return tmp_path / "data.npz"
+
+
+def words(data: Path, out: Path, epochs: int, how: str) -> list[str]:
+    options = ["--method", "ce", "--epochs", str(epochs), "--calibrate", how]
+    return ["fit", str(data), *options, "--out", str(out), "--resume"]
+
+
+def free_port() -> int:
+    with socket.socket() as door:
+        door.bind(("127.0.0.1", 0))
+        return int(door.getsockname()[1])
+
+
+def run_pair(arguments: list[str]) -> list[int | None]:
+    """Exit codes of a pair of `labelproof` processes."""
+    context, port = get_context("forkserver"), free_port()
+    context.set_forkserver_preload(["labelproof.pipeline", "torch._dynamo"])
+    both = [context.Process(target=pair.command, args=(r, port, arguments)) for r in range(2)]
+    for process in both:
+        process.start()
+    for process in both:
+        process.join(pair.PATIENCE)
+    return [process.exitcode for process in both]
+
+
+def clean(folder: Path) -> dict[str, float]:
+    """The probability that each label is right."""
+    with (folder / "labels.csv").open(newline="") as file:
+        return {row["index"]: float(row["p_clean"]) for row in csv.DictReader(file)}
+
+
+def test_one_process_of_a_pair_writes_the_run(data, tmp_path):
+    assert run_pair(words(data, tmp_path / "two", 5, "folds")) == [0, 0]
+    assert RUNNER.invoke(application(), words(data, tmp_path / "one", 5, "folds")).exit_code == 0
+    two, one = clean(tmp_path / "two"), clean(tmp_path / "one")
+    assert two == pytest.approx(one, abs=1e-4)
+    names = [{path.name for path in (tmp_path / run).iterdir()} for run in ("two", "one")]
+    assert names[0] == names[1]
+    assert json.loads((tmp_path / "two" / "run.json").read_text())["processes"] == 2
+
+
+def child_of(parent: int, rank: int) -> int:
+    """The process that `torchrun` started as this rank."""
+    for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text().split():
+        environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        if f"RANK={rank}".encode() in environment:
+            return int(pid)
+    raise AssertionError(f"no rank {rank}")
+
+
+def kill_one(data: Path, out: Path) -> str:
+    """Start a run with `torchrun`, kill its second process amid training; what it said."""
+    start = ["torch.distributed.run", "--nproc-per-node", "2", "--master-port", str(free_port())]
+    process = subprocess.Popen(
+        [sys.executable, "-m", *start, "-m", "labelproof", *words(data, out, 80, "quick")],
+        stderr=subprocess.STDOUT,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    metrics, patience = out / "metrics.jsonl", time.monotonic() + pair.PATIENCE
+    while not (metrics.exists() and metrics.read_text().count("\n") >= 3):
+        assert time.monotonic() < patience
+        assert process.poll() is None
+        time.sleep(0.01)
+    os.kill(child_of(process.pid, 1), signal.SIGKILL)
+    said, _ = process.communicate(timeout=pair.PATIENCE)
+    assert process.returncode != 0
+    return said
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
+def test_a_killed_process_ends_all_and_the_run_goes_on(data, tmp_path):
+    said = kill_one(data, tmp_path / "run")
+    assert "--resume" in said
+    assert "Everything up to the last whole epoch is saved" in said or (
+        "another process of this run ended" in said
+    )
+    ended = RUNNER.invoke(application(), words(data, tmp_path / "run", 80, "quick"))
+    assert ended.exit_code == 0
+    assert "the run began with 2 processes and goes on with 1" in ended.stderr
+    lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+    assert [json.loads(line)["epoch"] for line in lines] == list(range(1, 81))
