@@ -13,8 +13,8 @@ import pytest
 from bench_cells import QUICK, bench_process, quick_cell
 
 from labelproof.bench import runner
+from labelproof.bench.asked import Asked
 from labelproof.bench.cell import Cell, Sources
-from labelproof.bench.command import Asked
 from labelproof.bench.experiments.registry import experiment
 from labelproof.recipes.load import recipes_of
 

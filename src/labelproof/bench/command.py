@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import shlex
 import sys
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from labelproof.bench.cell import SCALES, Cell, Experiment, Scale, Sources
+from labelproof.bench import command_options as opt
+from labelproof.bench.asked import CORES, OUT, SCALE, Asked
+from labelproof.bench.cell import SCALES, Cell, Scale, Sources
 from labelproof.bench.experiments.registry import NAMES, experiment
 from labelproof.bench.grid_progress import Display, place
 from labelproof.bench.recipe_origin import SETTINGS, settings_files
@@ -22,64 +20,21 @@ from labelproof.bench.runner import alone, run_cells
 from labelproof.errors import BadInput
 from labelproof.training.settings import nearest
 
-CORES = os.cpu_count() or 1
-OUT = Path("runs/bench")
-SCALE: Scale = "small"
-
 
 def bench(
-    name: Annotated[
-        str | None,
-        typer.Argument(metavar="EXPERIMENT", help="Leave it out to list all experiments."),
-    ] = None,
-    scale: Annotated[
-        str,
-        typer.Option(
-            help="paper: published settings, needs a GPU; small: an evening on two cores; tiny: a "
-            "minute or two, needs no data."
-        ),
-    ] = SCALE,
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder with the published CIFAR or WebVision files, an .npz with train_images, "
-            "train_labels, test_images and test_labels, or for vectors the .npz of features."
-        ),
-    ] = None,
-    human_labels: Annotated[
-        Path | None,
-        typer.Option(help=".npz with the label sets of CIFAR-10N (aggre, rand1, ..., worst)."),
-    ] = None,
-    out: Annotated[Path, typer.Option(help="Folder for runs, results, tables and figures.")] = OUT,
-    jobs: Annotated[
-        int, typer.Option(help="Runs at a time; by default one for each core.", min=1)
-    ] = CORES,
-    seeds: Annotated[
-        int | None, typer.Option(help="How many seeds (0, 1, ...) every cell is run with.", min=1)
-    ] = None,
-    methods: Annotated[str | None, typer.Option(help="Only these methods, such as ce,dpc.")] = None,
-    labels: Annotated[
-        str | None, typer.Option(help="Only these label sets, such as clean,worst.")
-    ] = None,
-    only: Annotated[
-        str | None,
-        typer.Option(help="Only cells whose row, column, seed or folder contains this text."),
-    ] = None,
-    epochs: Annotated[
-        int | None, typer.Option(help="Epochs of every run, instead of the scale's.", min=1)
-    ] = None,
-    blocks: Annotated[
-        bool,
-        typer.Option(
-            "--blocks",
-            help="Asymmetric CIFAR-100 as most published columns had it: within blocks of five "
-            "consecutive labels, not within superclasses.",
-        ),
-    ] = False,
-    dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="Print the grid and how long it would take; run nothing."),
-    ] = False,
+    name: opt.Name = None,
+    scale: opt.ScaleName = SCALE,
+    data: opt.Data = None,
+    human_labels: opt.HumanLabels = None,
+    out: opt.Out = OUT,
+    jobs: opt.Jobs = CORES,
+    seeds: opt.Seeds = None,
+    methods: opt.Methods = None,
+    labels: opt.Labels = None,
+    only: opt.Only = None,
+    epochs: opt.Epochs = None,
+    blocks: opt.Blocks = False,
+    dry_run: opt.DryRun = False,
 ) -> None:
     """Run an experiment and write its tables and figures.
 
@@ -111,74 +66,6 @@ def bench(
         return
     with alone(out):
         sys.exit(_run(asked, cells, picked))
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What a person asked of the bench."""
-
-    experiment: Experiment
-    scale: Scale
-    sources: Sources
-    seeds: int | None = None
-    only: str | None = None
-    jobs: int = CORES
-
-    def cells(self) -> list[Cell]:
-        """The whole grid."""
-        name, sources = self.experiment.name, self.sources
-        for option, value in (("methods", sources.methods), ("labels", sources.labels)):
-            if value and option not in self.experiment.takes:
-                raise BadInput(
-                    f"{name} does not take --{option}: its grid is fixed; leave it out, and choose "
-                    "cells with --only."
-                )
-        if sources.out.is_file():
-            raise BadInput(f"{sources.out} is a file; name a folder with --out.")
-        return self.experiment.cells(
-            self.scale, sources, self.seeds or self.experiment.seeds[self.scale]
-        )
-
-    def picked(self, cells: list[Cell]) -> list[Cell]:
-        """The cells to run now."""
-        found = [c for c in cells if self.only is None or self.only in f"{place(c)} {c.name}"]
-        if not found:
-            raise BadInput(
-                f"no cell has {self.only!r} in it; --dry-run without --only shows them all."
-            )
-        return found
-
-    def command(self) -> str:
-        """The command that asks the same, with the options that are not the usual ones."""
-        sources = self.sources
-        options = {
-            "--scale": self.scale if self.scale != SCALE else None,
-            "--data": sources.data,
-            "--human-labels": sources.human_labels,
-            "--out": sources.out if sources.out != OUT else None,
-            "--jobs": self.jobs if self.jobs != CORES else None,
-            "--seeds": self.seeds,
-            "--methods": ",".join(sources.methods) if sources.methods else None,
-            "--labels": ",".join(sources.labels) if sources.labels else None,
-            "--only": self.only,
-            "--epochs": sources.epochs,
-        }
-        given = {name: str(value) for name, value in options.items() if value is not None}
-        flags = ["--blocks"] if sources.blocks else []
-        told = [word for pair in given.items() for word in pair]
-        return shlex.join(["labelproof", "bench", self.experiment.name, *told, *flags])
-
-    def whole_grid(self) -> str:
-        """The command that makes the whole table, wherever its data lies."""
-        sources = self.sources
-        data, human = (_named(path) for path in (sources.data, sources.human_labels))
-        here = replace(sources, out=OUT, data=data, human_labels=human)
-        return replace(self, sources=here, only=None, jobs=CORES).command()
-
-
-def _named(path: Path | None) -> Path | None:
-    """An absolute path as a name alone."""
-    return Path(path.name) if path is not None and path.is_absolute() else path
 
 
 def _run(asked: Asked, cells: list[Cell], picked: list[Cell]) -> int:

@@ -6,7 +6,7 @@ import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import torch
 import typer
@@ -64,20 +64,9 @@ def fit(
     seed: opt.Seed = 0,
     device: opt.Device = "auto",
     precision: opt.PrecisionName = "auto",
-    out: Annotated[
-        Path | None, typer.Option(help="Run folder; by default runs/DATA-METHOD.")
-    ] = None,
-    tensorboard: Annotated[
-        bool, typer.Option("--tensorboard", help="Also write curves to RUN/tensorboard.")
-    ] = False,
-    resume: Annotated[
-        bool,
-        typer.Option(
-            "--resume",
-            help="Continue the run in --out. Start it if there is none; do nothing if it is "
-            "finished.",
-        ),
-    ] = False,
+    out: opt.Out = None,
+    tensorboard: opt.Tensorboard = False,
+    resume: opt.Resume = False,
 ) -> None:
     """Train on DATA with partly wrong labels, and find out which labels are wrong.
 

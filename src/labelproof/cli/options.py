@@ -234,6 +234,22 @@ PrecisionName = Annotated[
     ),
 ]
 
+Out = Annotated[Path | None, typer.Option(help="Run folder; by default runs/DATA-METHOD.")]
+Tensorboard = Annotated[
+    bool, typer.Option("--tensorboard", help="Also write curves to RUN/tensorboard.")
+]
+Resume = Annotated[
+    bool,
+    typer.Option(
+        "--resume",
+        help="Continue the run in --out. Start it if there is none; do nothing if it is finished.",
+    ),
+]
+ShowViews = Annotated[
+    Path | None,
+    typer.Option(help="Save a picture of the changed images that a method trains on."),
+]
+
 
 def source_options(given: Mapping[str, Any]) -> SourceOptions:
     """The options on reading among a command's arguments, which go by the same names."""

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
 import torch
 import typer
 from rich.console import Console
@@ -22,6 +19,7 @@ from labelproof.data.task import Task
 from labelproof.judging import How
 from labelproof.judging.crossfit import FEWEST, part_of, split, suited_to_half
 from labelproof.judging.tune import settled_for_now, trial_seconds, undecided
+from labelproof.runs.prepare import Assembled
 from labelproof.training.estimate import SAMPLE, Estimate, estimate
 from labelproof.training.protocol import Method
 from labelproof.training.run import Trunk
@@ -66,10 +64,7 @@ def plan(
     calibrate: opt.Calibrate = None,
     seed: opt.Seed = 0,
     device: opt.Device = "auto",
-    show_views: Annotated[
-        Path | None,
-        typer.Option(help="Save a picture of the changed images that a method trains on."),
-    ] = None,
+    show_views: opt.ShowViews = None,
 ) -> None:
     """Show how DATA is read and how long training would take. Nothing is trained.
 
@@ -79,25 +74,31 @@ def plan(
     raw = read_raw(spec)
     seen = glance(raw, NONE if show_views else pipeline.wanted_encoder(spec))
     parts = pipeline.assemble(spec, pipeline.Given(data=seen.examples))
-    task, trunk, where, record = parts.prepared.task, parts.trunk, parts.device, parts.method
+    task = parts.prepared.task
     console = Console(soft_wrap=True, highlight=False)
     console.print("\n".join(_data_lines(raw, task) + _encoder_lines(seen)))
-    settings = ", ".join(f"{name}={value}" for name, value in settings_of(record).items())
-    console.print(f"Method:  {spec.method} ({settings})\nNetwork: {parts.net} on {where}")
+    settings = ", ".join(f"{name}={value}" for name, value in settings_of(parts.method).items())
+    console.print(f"Method:  {spec.method} ({settings})\nNetwork: {parts.net} on {parts.device}")
+    console.print("\n".join(_measured_lines(parts, seen.seconds)))
+    if show_views:
+        views_sheet(task.x, task.views, show_views, torch.Generator().manual_seed(spec.seed))
+        console.print(f"Views:   {show_views}")
+
+
+def _measured_lines(parts: Assembled, encoding: float) -> list[str]:
+    """What the run would take, measured on a few batches."""
+    task, trunk, where, record = parts.prepared.task, parts.trunk, parts.device, parts.method
+    how = parts.spec.how
     torch.optim.SGD([torch.zeros(1)], lr=0.1)  # imports much; a timer must not interrupt that
     try:
         with Console(stderr=True).status("measuring a few batches"), at_most(PATIENCE):
             trials = trial_seconds(task, record, trunk, where) if undecided(record) else None
             record = settled_for_now(record, task.kind)
             measured = estimate(task, record, trunk, where)
-            again = _calibration(task, record, trunk, where) if spec.how == "folds" else 0.0
-        more = seen.seconds + (trials or 0.0) + again
-        console.print("\n".join(_time_lines(measured, spec.how, again, trials, more)))
+            again = _calibration(task, record, trunk, where) if how == "folds" else 0.0
     except OutOfTime:
-        console.print(_too_long(task, record))
-    if show_views:
-        views_sheet(task.x, task.views, show_views, torch.Generator().manual_seed(spec.seed))
-        console.print(f"Views:   {show_views}")
+        return [_too_long(task, record)]
+    return _time_lines(measured, how, again, trials, encoding + (trials or 0.0) + again)
 
 
 def _data_lines(examples: Examples, task: Task) -> list[str]:

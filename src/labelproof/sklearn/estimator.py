@@ -32,6 +32,7 @@ from labelproof.data.examples import Examples
 from labelproof.data.labels import alike, merged, refuse_missing
 from labelproof.data.readers.arrays import as_inputs
 from labelproof.data.readers.frames import (
+    Handed,
     are_texts,
     from_features,
     from_texts,
@@ -252,10 +253,10 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def _inputs(self, X: Any, *, reset: bool, like: Examples | None = None) -> Examples:
         """Vectors by scikit-learn's checks, frames and texts by their encoder, images by ours."""
         if are_texts(X, like):
-            return from_texts(X, _blank(X, like), like=like, name="X")
+            return from_texts(Handed(x=X, y=_blank(X, like), name="X"), like)
         if needs_encoding(X, like):
             validate_data(self, X, reset=reset, skip_check_array=True)
-            return from_features(X, _blank(X, like), like=like)
+            return from_features(Handed(x=X, y=_blank(X, like), name="X"), like)
         if getattr(X, "ndim", 2) > 2:
             inputs = as_inputs(X, what="X")
             if reset:

@@ -89,33 +89,37 @@ def train(
         run.on_step = reporter.step
         reporter.start(name, sum(p.epochs for p in method.plan()), len(history))
         try:
-            for epoch, phase, first, last in _epochs(method, len(history)):
-                reporter.begin(phase.name)
-                logs = _one_epoch(epoch, phase, first, last, state, run)
-                logs |= evaluate(method, state, task, audit, device)
-                line = {"epoch": epoch + 1, "phase": phase.name, **logs}
+            for line in _lines(method, state, run, audit, len(history), reporter):
                 line["elapsed"] = round(time.monotonic() - started, 3)
-                ranks.check_same(_fingerprint(state), f"after epoch {epoch + 1}")
+                ranks.check_same(_fingerprint(state), f"after epoch {line['epoch']}")
                 history.append(line)
                 _keep(folder, state, history)
                 reporter.epoch(line)
         finally:
             reporter.close()
-        _eval_mode(state)
-        result = Result(
-            method=method,
-            state=state,
-            task=task,
-            device=device,
-            precision=precision,
-            probabilities=predict(method, state, task.x, task, device, run.ranks).cpu(),
-            clean=run.trusted(state.clean).cpu().float(),
-            test_probabilities=_test_probabilities(method, state, task, audit, device),
-            history=history,
-            seconds=time.monotonic() - started,
-        )
-        _part(state)
-        return result
+        return _result(method, state, run, audit, history, started)
+
+
+def _result(
+    method: Method, state: Any, run: Run, audit: Audit, history: list[Line], started: float
+) -> Result:
+    """What the trained networks say at the end."""
+    task, device = run.task, run.device
+    _eval_mode(state)
+    result = Result(
+        method=method,
+        state=state,
+        task=task,
+        device=device,
+        precision=run.precision,
+        probabilities=predict(method, state, task.x, task, device, run.ranks).cpu(),
+        clean=run.trusted(state.clean).cpu().float(),
+        test_probabilities=_test_probabilities(method, state, task, audit, device),
+        history=history,
+        seconds=time.monotonic() - started,
+    )
+    _part(state)
+    return result
 
 
 def predict(
@@ -154,6 +158,17 @@ def _test_probabilities(
     if audit.test_x is None:
         return None
     return predict(method, state, audit.test_x, task, device, ranks.now()).cpu()
+
+
+def _lines(
+    method: Method, state: Any, run: Run, audit: Audit, done: int, reporter: Reporter
+) -> Iterator[Line]:
+    """Train every epoch still to do; what each gives, before the next begins."""
+    for epoch, phase, first, last in _epochs(method, done):
+        reporter.begin(phase.name)
+        logs = _one_epoch(epoch, phase, first, last, state, run)
+        logs |= evaluate(method, state, run.task, audit, run.device)
+        yield {"epoch": epoch + 1, "phase": phase.name, **logs}
 
 
 def _epochs(method: Method, done: int) -> Iterator[tuple[int, Phase, bool, bool]]:

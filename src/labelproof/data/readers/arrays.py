@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,8 +12,13 @@ import torch
 from torch import Tensor
 
 from labelproof.data.examples import Examples, Resident
-from labelproof.data.labels import encode_labels
-from labelproof.data.readers.frames import are_texts, from_features, from_texts, needs_encoding
+from labelproof.data.readers.frames import (
+    Handed,
+    are_texts,
+    from_features,
+    from_texts,
+    needs_encoding,
+)
 from labelproof.data.readers.vote_table import annotator_names, encode_votes, is_votes, voted
 from labelproof.errors import BadInput
 
@@ -30,7 +35,7 @@ def from_arrays(
     x_test: Any = None,
     y_test: Any = None,
     like: Examples | None = None,
-    name: str = "the arrays given",
+    name: str | None = None,
     about: dict[str, Any] | None = None,
     annotators: Sequence[str] | None = None,
     merge: bool = False,
@@ -57,52 +62,38 @@ def from_arrays(
     Raises:
         BadInput: If an array cannot be used; the sentence says which and why.
     """
+    name = name or _called(x, like)
     if y is None and like is None:
         raise BadInput(f"expected labels with {name}, but none came; training needs a label each")
+    given = Handed(x=x, y=y, truth=truth, ids=ids, classes=classes, name=name, merge=merge)
+    several = None
     if like is None and is_votes(y):
-        people = annotators or annotator_names(y)
-        what = f"the votes of {name}"
+        people, what = annotators or annotator_names(y), f"the votes of {name}"
         several = encode_votes(y, people, truth=truth, names=classes, what=what, merge=merge)
-        read = from_arrays(
-            x, several.names(), truth=truth, ids=ids, classes=several.classes, x_test=x_test,
-            y_test=y_test, name=name, about=about, merge=merge,
-        )  # fmt: skip
-        return voted(read, several)
+        given = replace(given, y=several.names(), classes=several.classes)
+    train = _examples(given, like, about or {})
+    if x_test is not None:
+        what = f"the test part of {name}"
+        test = from_arrays(x_test, y_test, like=train, name=what, merge=merge)
+        train = replace(train, test=test)
+    return voted(train, several) if several else train
+
+
+def _called(x: Any, like: Examples | None) -> str:
+    """How sentences call data that has no name."""
     if are_texts(x, like):
-        return from_texts(
-            x, y, truth=truth, ids=ids, classes=classes, x_test=x_test, y_test=y_test, like=like,
-            merge=merge,
-        )  # fmt: skip
-    if needs_encoding(x, like):
-        return from_features(
-            x, y, truth=truth, ids=ids, classes=classes, x_test=x_test, y_test=y_test, like=like,
-            merge=merge,
-        )  # fmt: skip
-    inputs = as_inputs(x, what=f"'x' of {name}")
-    check_like(inputs, like, name)
-    if ids is not None and len(ids) != len(inputs):
-        raise BadInput(f"expected an id for each of {len(inputs)} examples, but {len(ids)} came")
-    coded = encode_labels(
-        y,
-        size=len(inputs),
-        truth=truth,
-        names=classes,
-        known=like.classes if like is not None else None,
-        what=f"the labels of {name}",
-        merge=merge,
-    )
-    train = Examples(
-        x=inputs,
-        labels=coded.labels,
-        truth=coded.truth,
-        ids=[str(value) for value in ids] if ids is not None else None,
-        classes=coded.classes,
-        about={"source": "arrays", **(about or {}), "warnings": list(coded.warnings)},
-    )
-    if x_test is None:
-        return train
-    test = from_arrays(x_test, y_test, like=train, name=f"the test part of {name}", merge=merge)
-    return replace(train, test=test)
+        return "the texts given"
+    return "the frame given" if needs_encoding(x, like) else "the arrays given"
+
+
+def _examples(given: Handed, like: Examples | None, about: Mapping[str, Any]) -> Examples:
+    if are_texts(given.x, like):
+        return from_texts(given, like)
+    if needs_encoding(given.x, like):
+        return from_features(given, like)
+    inputs = as_inputs(given.x, what=f"'x' of {given.name}")
+    check_like(inputs, like, given.name)
+    return given.labelled(inputs, like, {"source": "arrays", **about})
 
 
 def as_inputs(x: Any, *, what: str) -> Resident:

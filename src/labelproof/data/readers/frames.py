@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -40,98 +40,67 @@ def are_texts(x: Any, like: Examples | None = None) -> bool:
     )
 
 
-def from_texts(
-    x: Any,
-    y: Any,
-    *,
-    truth: Any = None,
-    ids: Sequence[str] | None = None,
-    classes: Sequence[str] | None = None,
-    x_test: Any = None,
-    y_test: Any = None,
-    like: Examples | None = None,
-    name: str = "the texts given",
-    merge: bool = False,
-) -> Examples:
-    """Examples of texts and labels beside them; arguments as in `from_arrays`."""
-    texts = ["" if value is None else str(value) for value in x]
-    encoder = like.encoder if like is not None else fit_texts(texts, "text", name)
+@dataclass(frozen=True, kw_only=True)
+class Handed:
+    """Inputs and labels beside them, as Python hands them over; the fields are `from_arrays`'."""
+
+    x: Any
+    y: Any
+    name: str  # how sentences call them
+    truth: Any = None
+    ids: Sequence[str] | None = None
+    classes: Sequence[str] | None = None
+    merge: bool = False
+
+    def labelled(self, x: Resident, like: Examples | None, about: Mapping[str, Any]) -> Examples:
+        """The inputs, once they are numbers, with their labels checked and coded."""
+        if self.ids is not None and len(self.ids) != len(x):
+            raise BadInput(
+                f"expected an id for each of {len(x)} examples, but {len(self.ids)} came"
+            )
+        coded = encode_labels(
+            self.y,
+            size=len(x),
+            truth=self.truth,
+            names=self.classes,
+            known=like.classes if like is not None else None,
+            what=f"the labels of {self.name}",
+            merge=self.merge,
+        )
+        return Examples(
+            x=x,
+            labels=coded.labels,
+            truth=coded.truth,
+            ids=[str(value) for value in self.ids] if self.ids is not None else None,
+            classes=coded.classes,
+            about={**about, "warnings": list(coded.warnings)},
+        )
+
+
+def from_texts(given: Handed, like: Examples | None = None) -> Examples:
+    """Examples of texts and labels beside them."""
+    texts = ["" if value is None else str(value) for value in given.x]
+    encoder = like.encoder if like is not None else fit_texts(texts, "text", given.name)
     if not isinstance(encoder, AnyTexts):
         raise BadInput(
-            f"expected data like the training data's, but {name} are texts; give the same kind"
+            f"expected data like the training data's, but {given.name} are texts; give the same "
+            "kind"
         )
-    coded = encode_labels(
-        y,
-        size=len(texts),
-        truth=truth,
-        names=classes,
-        known=like.classes if like is not None else None,
-        what=f"the labels of {name}",
-        merge=merge,
-    )
-    train = Examples(
-        x=Resident(torch.from_numpy(np.ascontiguousarray(encoder.transform(texts)))),
-        labels=coded.labels,
-        truth=coded.truth,
-        ids=[str(value) for value in ids] if ids is not None else None,
-        classes=coded.classes,
-        captions=texts,
-        encoder=encoder,
-        about={"source": "texts", "encoding": encoder.describe(), "warnings": [*coded.warnings]},
-    )
-    if x_test is None:
-        return train
-    return replace(
-        train, test=from_texts(x_test, y_test, like=train, name="the test texts", merge=merge)
-    )
+    x = Resident(torch.from_numpy(np.ascontiguousarray(encoder.transform(texts))))
+    about = {"source": "texts", "encoding": encoder.describe()}
+    return replace(given.labelled(x, like, about), captions=texts, encoder=encoder)
 
 
-def from_features(
-    x: Any,
-    y: Any,
-    *,
-    truth: Any = None,
-    ids: Sequence[str] | None = None,
-    classes: Sequence[str] | None = None,
-    x_test: Any = None,
-    y_test: Any = None,
-    like: Examples | None = None,
-    name: str = "the frame given",
-    merge: bool = False,
-) -> Examples:
-    """Examples of a frame of features and labels beside it; arguments as in `from_arrays`."""
-    if not len(x):
-        raise BadInput(f"expected rows in {name}, but it is empty; give at least one")
-    encoder = like.encoder if like is not None else fit_table(x, name)
+def from_features(given: Handed, like: Examples | None = None) -> Examples:
+    """Examples of a frame of features and labels beside it."""
+    if not len(given.x):
+        raise BadInput(f"expected rows in {given.name}, but it is empty; give at least one")
+    encoder = like.encoder if like is not None else fit_table(given.x, given.name)
     if not isinstance(encoder, TableEncoder):
         raise BadInput(
-            f"expected numbers like those of the training data, but {name} has words or gaps; "
-            "prepare both in the same way"
+            f"expected numbers like those of the training data, but {given.name} has words or "
+            "gaps; prepare both in the same way"
         )
-    coded = encode_labels(
-        y,
-        size=len(x),
-        truth=truth,
-        names=classes,
-        known=like.classes if like is not None else None,
-        what=f"the labels of {name}",
-        merge=merge,
-    )
-    train = Examples(
-        x=Resident(torch.from_numpy(np.ascontiguousarray(encoder.transform(x, name)))),
-        labels=coded.labels,
-        truth=coded.truth,
-        ids=[str(value) for value in ids] if ids is not None else None,
-        classes=coded.classes,
-        encoder=encoder,
-        about={
-            "source": "frame",
-            "encoding": encoder.describe(),
-            "warnings": list(coded.warnings),
-        },
-    )
-    if x_test is None:
-        return train
-    return replace(
-        train, test=from_features(x_test, y_test, like=train, name="the test frame", merge=merge)
-    )
+    x = Resident(torch.from_numpy(np.ascontiguousarray(encoder.transform(given.x, given.name))))
+    about = {"source": "frame", "encoding": encoder.describe()}
+    return replace(given.labelled(x, like, about), encoder=encoder)

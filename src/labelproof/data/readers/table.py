@@ -25,7 +25,7 @@ from labelproof.data.encoders.texts import (
     use_transformer,
 )
 from labelproof.data.examples import Examples, Resident
-from labelproof.data.labels import encode_labels
+from labelproof.data.labels import Encoded, encode_labels
 from labelproof.data.readers.column_roles import Roles, assign, read_ids, recognise
 from labelproof.data.readers.file_names import printable
 from labelproof.data.readers.image_folder import check_files, labelled_images
@@ -42,6 +42,7 @@ from labelproof.data.readers.table_files import (
     read_parquet,
 )
 from labelproof.data.readers.voted_frame import with_majority
+from labelproof.data.votes import Votes
 from labelproof.errors import BadInput
 
 COPY = "nearly repeats the label"
@@ -95,57 +96,102 @@ def from_frame(
     if like is None and (roles.annotators or roles.annotator):
         frame, roles, found = with_majority(frame, roles, options, what, first_row)
         votes, names = found.votes, found.classes
-    features = frame.drop(columns=[*roles.named, *options.drop_columns], errors="ignore")
     given = frame[roles.label].to_numpy(dtype=object) if roles.label else None
-    copied = copies(features, given) if like is None else {}
-    features = features.drop(columns=list(copied))
-    if like is None:
-        roles, features = recognise(roles, features)
+    roles, features, copied = _features(frame, roles, options, given, like)
     about = {**about, "columns": roles.present(), "left_out": {str(n): COPY for n in copied}}
-    ids = read_ids(frame, roles.id, what, first_row)
-    truth = frame[roles.truth].to_numpy(dtype=object) if roles.truth else None
-    groups = [str(name) for name in frame[roles.group]] if roles.group else None
+    beside = _Beside(
+        given=given,
+        truth=frame[roles.truth].to_numpy(dtype=object) if roles.truth else None,
+        names=names,
+        ids=read_ids(frame, roles.id, what, first_row),
+        groups=[str(name) for name in frame[roles.group]] if roles.group else None,
+        votes=votes,
+        what=f"the label column {roles.label!r} of {what}",
+        first_row=first_row,
+    )
     if roles.file is not None:
-        root = Path(about["path"]).parent
-        files = check_files(root, [str(name) for name in frame[roles.file]], Path(about["path"]))
-        return labelled_images(
-            FileBlobs(str(root), files), given, options, like, progress, about=about, truth=truth,
-            ids=ids, what=f"the label column {roles.label!r} of {what}", first_row=first_row,
-            names=names, votes=votes, groups=groups,
-        )  # fmt: skip
+        return _pictures(frame[roles.file], beside, options, like, progress, about)
     coded = encode_labels(
         given,
         size=len(frame),
-        truth=truth,
+        truth=beside.truth,
         names=names,
         known=like.classes if like is not None else None,
-        what=f"the label column {roles.label!r} of {what}",
+        what=beside.what,
         first_row=first_row,
         merge=options.merge_labels,
     )
     encoded = _encode(frame, features, roles, options, like, what, first_row)
+    warnings = [
+        *(votes.notes if votes else ()),
+        *copied.values(),
+        *(unused_texts(features) if like is None and roles.text is None else ()),
+        *coded.warnings,
+        *encoded.warnings,
+        *(giveaways(features, coded.labels) if like is None else ()),
+    ]
+    return _rows(beside, coded, encoded, {**about, "warnings": warnings})
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Beside:
+    """What a table says of its rows beside their features."""
+
+    given: Any
+    truth: Any
+    names: Sequence[str] | None
+    ids: list[str] | None
+    groups: list[str] | None
+    votes: Votes | None
+    what: str  # how sentences call the labels
+    first_row: int
+
+
+def _features(
+    frame: Frame, roles: Roles, options: SourceOptions, given: Any, like: Examples | None
+) -> tuple[Roles, Frame, dict[str, str]]:
+    """Roles and columns to learn from, without those that nearly repeat the label."""
+    features = frame.drop(columns=[*roles.named, *options.drop_columns], errors="ignore")
+    if like is not None:
+        return roles, features, {}
+    copied = copies(features, given)
+    roles, features = recognise(roles, features.drop(columns=list(copied)))
+    return roles, features, copied
+
+
+def _pictures(
+    names: Any,
+    beside: _Beside,
+    options: SourceOptions,
+    like: Examples | None,
+    progress: Progress | None,
+    about: dict[str, Any],
+) -> Examples:
+    """Examples of a table whose rows name picture files."""
+    path = Path(about["path"])
+    files = check_files(path.parent, [str(name) for name in names], path)
+    return labelled_images(
+        FileBlobs(str(path.parent), files), beside.given, options, like, progress, about=about,
+        truth=beside.truth, ids=beside.ids, what=beside.what, first_row=beside.first_row,
+        names=beside.names, votes=beside.votes, groups=beside.groups,
+    )  # fmt: skip
+
+
+def _rows(
+    beside: _Beside, coded: Encoded, encoded: _EncodedRows, about: dict[str, Any]
+) -> Examples:
+    """Examples of encoded rows."""
     return Examples(
         x=Resident(torch.from_numpy(np.ascontiguousarray(encoded.vectors))),
         labels=coded.labels,
         truth=coded.truth,
-        ids=ids,
+        ids=beside.ids,
         classes=coded.classes,
         captions=encoded.captions,
         encoder=encoded.encoder,
-        votes=votes,
-        groups=groups,
-        about={
-            **about,
-            "encoding": encoded.encoder.describe(),
-            "warnings": [
-                *(votes.notes if votes else ()),
-                *copied.values(),
-                *(unused_texts(features) if like is None and roles.text is None else ()),
-                *coded.warnings,
-                *encoded.warnings,
-                *(giveaways(features, coded.labels) if like is None else ()),
-            ],
-        },
+        votes=beside.votes,
+        groups=beside.groups,
+        about={**about, "encoding": encoded.encoder.describe()},
     )
 
 

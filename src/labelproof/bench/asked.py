@@ -1,0 +1,84 @@
+"""What a person asked of the bench: the grid, the cells to run now, and the command itself."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from labelproof.bench.cell import Cell, Experiment, Scale, Sources
+from labelproof.bench.grid_progress import place
+from labelproof.errors import BadInput
+
+CORES = os.cpu_count() or 1
+OUT = Path("runs/bench")
+SCALE: Scale = "small"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a person asked of the bench."""
+
+    experiment: Experiment
+    scale: Scale
+    sources: Sources
+    seeds: int | None = None
+    only: str | None = None
+    jobs: int = CORES
+
+    def cells(self) -> list[Cell]:
+        """The whole grid."""
+        name, sources = self.experiment.name, self.sources
+        for option, value in (("methods", sources.methods), ("labels", sources.labels)):
+            if value and option not in self.experiment.takes:
+                raise BadInput(
+                    f"{name} does not take --{option}: its grid is fixed; leave it out, and choose "
+                    "cells with --only."
+                )
+        if sources.out.is_file():
+            raise BadInput(f"{sources.out} is a file; name a folder with --out.")
+        return self.experiment.cells(
+            self.scale, sources, self.seeds or self.experiment.seeds[self.scale]
+        )
+
+    def picked(self, cells: list[Cell]) -> list[Cell]:
+        """The cells to run now."""
+        found = [c for c in cells if self.only is None or self.only in f"{place(c)} {c.name}"]
+        if not found:
+            raise BadInput(
+                f"no cell has {self.only!r} in it; --dry-run without --only shows them all."
+            )
+        return found
+
+    def command(self) -> str:
+        """The command that asks the same, with the options that are not the usual ones."""
+        sources = self.sources
+        options = {
+            "--scale": self.scale if self.scale != SCALE else None,
+            "--data": sources.data,
+            "--human-labels": sources.human_labels,
+            "--out": sources.out if sources.out != OUT else None,
+            "--jobs": self.jobs if self.jobs != CORES else None,
+            "--seeds": self.seeds,
+            "--methods": ",".join(sources.methods) if sources.methods else None,
+            "--labels": ",".join(sources.labels) if sources.labels else None,
+            "--only": self.only,
+            "--epochs": sources.epochs,
+        }
+        given = {name: str(value) for name, value in options.items() if value is not None}
+        flags = ["--blocks"] if sources.blocks else []
+        told = [word for pair in given.items() for word in pair]
+        return shlex.join(["labelproof", "bench", self.experiment.name, *told, *flags])
+
+    def whole_grid(self) -> str:
+        """The command that makes the whole table, wherever its data lies."""
+        sources = self.sources
+        data, human = (_named(path) for path in (sources.data, sources.human_labels))
+        here = replace(sources, out=OUT, data=data, human_labels=human)
+        return replace(self, sources=here, only=None, jobs=CORES).command()
+
+
+def _named(path: Path | None) -> Path | None:
+    """An absolute path as a name alone."""
+    return Path(path.name) if path is not None and path.is_absolute() else path

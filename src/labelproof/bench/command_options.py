@@ -1,0 +1,55 @@
+"""The options of `labelproof bench`, with the help that teaches them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Name = Annotated[
+    str | None, typer.Argument(metavar="EXPERIMENT", help="Leave it out to list all experiments.")
+]
+ScaleName = Annotated[
+    str,
+    typer.Option(
+        help="paper: published settings, needs a GPU; small: an evening on two cores; tiny: a "
+        "minute or two, needs no data."
+    ),
+]
+Data = Annotated[
+    Path | None,
+    typer.Option(
+        help="Folder with the published CIFAR or WebVision files, an .npz with train_images, "
+        "train_labels, test_images and test_labels, or for vectors the .npz of features."
+    ),
+]
+HumanLabels = Annotated[
+    Path | None,
+    typer.Option(help=".npz with the label sets of CIFAR-10N (aggre, rand1, ..., worst)."),
+]
+Out = Annotated[Path, typer.Option(help="Folder for runs, results, tables and figures.")]
+Jobs = Annotated[int, typer.Option(help="Runs at a time; by default one for each core.", min=1)]
+Seeds = Annotated[
+    int | None, typer.Option(help="How many seeds (0, 1, ...) every cell is run with.", min=1)
+]
+Methods = Annotated[str | None, typer.Option(help="Only these methods, such as ce,dpc.")]
+Labels = Annotated[str | None, typer.Option(help="Only these label sets, such as clean,worst.")]
+Only = Annotated[
+    str | None,
+    typer.Option(help="Only cells whose row, column, seed or folder contains this text."),
+]
+Epochs = Annotated[
+    int | None, typer.Option(help="Epochs of every run, instead of the scale's.", min=1)
+]
+Blocks = Annotated[
+    bool,
+    typer.Option(
+        "--blocks",
+        help="Asymmetric CIFAR-100 as most published columns had it: within blocks of five "
+        "consecutive labels, not within superclasses.",
+    ),
+]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Print the grid and how long it would take; run nothing.")
+]
