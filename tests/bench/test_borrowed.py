@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from labelproof.bench.cell import Sources
-from labelproof.bench.experiments.registry import experiment
+from labelproof.bench.experiments.all_experiments import experiment
 from labelproof.bench.recipe_origin import borrowed, settings_files
 from labelproof.bench.results import Record, Results
 from labelproof.bench.scales import nearest_recipe

@@ -12,7 +12,7 @@ from bench_cells import finished
 
 from labelproof.bench.cell import Sources
 from labelproof.bench.duration import finish_time
-from labelproof.bench.experiments.registry import NAMES, experiment
+from labelproof.bench.experiments.all_experiments import NAMES, experiment
 from labelproof.bench.made_vectors import SETS
 from labelproof.bench.scales import nearest_recipe
 from labelproof.errors import BadInput

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from labelproof.bench import prepare
+from labelproof.bench import prepared_data as prepare
 from labelproof.bench.cell import Sources
 from labelproof.data.readers import SourceOptions, load
 from labelproof.errors import BadInput

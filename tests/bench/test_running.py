@@ -15,8 +15,8 @@ from bench_cells import QUICK, bench_process, quick_cell
 from labelproof.bench import runner
 from labelproof.bench.asked import Asked
 from labelproof.bench.cell import Cell, Sources
-from labelproof.bench.experiments.registry import experiment
-from labelproof.recipes.load import recipes_of
+from labelproof.bench.experiments.all_experiments import experiment
+from labelproof.recipes.recipe_files import recipes_of
 
 VECTORS = ("vectors", "--scale", "tiny", "--methods", "ce", "--labels", "worst", "--jobs", "1")
 

@@ -6,7 +6,7 @@ import torch
 from PIL import Image, ImageOps
 
 from labelproof.views import ImageViews, RandAugment
-from labelproof.views.images import cut_out, draw_boxes, padded_crop, resized_crop
+from labelproof.views.image_views import cut_out, draw_boxes, padded_crop, resized_crop
 
 MEAN, STD = (0.4, 0.5, 0.6), (0.2, 0.25, 0.3)
 

@@ -16,7 +16,7 @@ from labelproof.data.encoders.efficientnet_lite import (
     LiteEncoder,
     architecture,
 )
-from labelproof.data.encoders.protocol import InputRule
+from labelproof.data.encoders.encoder_protocol import InputRule
 from labelproof.data.encoders.torch_run import Pixels, TorchRun
 from labelproof.errors import BadInput
 

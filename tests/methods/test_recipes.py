@@ -11,7 +11,6 @@ from labelproof.errors import BadInput
 from labelproof.methods import METHODS
 from labelproof.methods.dpc import DPC
 from labelproof.nets import NETS
-from labelproof.recipes.load import Recipe, Recipes, read, recipes_of
 from labelproof.recipes.recipe import (
     chosen_method,
     chosen_net,
@@ -23,6 +22,7 @@ from labelproof.recipes.recipe import (
     published_names,
     with_views,
 )
+from labelproof.recipes.recipe_files import Recipe, Recipes, read, recipes_of
 from labelproof.training.settings import settings_of
 from labelproof.views import ImageViews, VectorViews
 from tiny import blobs

@@ -17,9 +17,9 @@ from starlette.testclient import TestClient
 from labelproof.data.readers import load
 from labelproof.errors import BadInput
 from labelproof.report.example_view import FromExamples, Nothing
-from labelproof.review.app import Desk, make_app
 from labelproof.review.refit_job import Again
 from labelproof.review.serve import bind
+from labelproof.review.web_app import Desk, make_app
 from labelproof.runs.reviewed import Reviewed, open_review
 
 TOKEN = "a-secret-token"

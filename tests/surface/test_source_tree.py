@@ -1,4 +1,4 @@
-"""The source itself: short functions, short files."""
+"""The source itself: short functions, short files, no two modules of one name."""
 
 from __future__ import annotations
 
@@ -25,3 +25,11 @@ def test_no_function_is_long() -> None:
 def test_no_file_is_long() -> None:
     counts = {path.relative_to(SOURCE): len(path.read_text("utf-8").splitlines()) for path in FILES}
     assert not {path: lines for path, lines in counts.items() if lines > LONGEST_FILE}
+
+
+def test_no_two_modules_share_a_name() -> None:
+    names: dict[str, list[str]] = {}
+    for path in FILES:
+        module = path.parent if path.name == "__init__.py" else path.with_suffix("")
+        names.setdefault(module.name, []).append(str(path.relative_to(SOURCE)))
+    assert not {name: places for name, places in names.items() if len(places) > 1}

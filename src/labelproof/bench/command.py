@@ -12,7 +12,7 @@ from rich.table import Table
 from labelproof.bench import command_options as opt
 from labelproof.bench.asked import CORES, OUT, SCALE, Asked
 from labelproof.bench.cell import SCALES, Cell, Scale, Sources
-from labelproof.bench.experiments.registry import NAMES, experiment
+from labelproof.bench.experiments.all_experiments import NAMES, experiment
 from labelproof.bench.grid_progress import Display, place
 from labelproof.bench.recipe_origin import SETTINGS, settings_files
 from labelproof.bench.results import Results, read_record, write_results

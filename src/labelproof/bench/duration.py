@@ -20,7 +20,7 @@ from labelproof.bench.results import is_done, same_record
 from labelproof.data.encoders.glance import Glance, glance
 from labelproof.data.examples import Examples
 from labelproof.data.readers import from_arrays
-from labelproof.data.readers.published.webvision import CLASSES, EDGE
+from labelproof.data.readers.published.webvision_files import CLASSES, EDGE
 from labelproof.errors import BadInput
 from labelproof.judging.tune import settled_for_now, undecided
 from labelproof.runs.prepare import Assembled

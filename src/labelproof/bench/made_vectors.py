@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.datasets import make_classification
 
 from labelproof.bench.cell import Sources
-from labelproof.bench.prepare import store
+from labelproof.bench.prepared_data import store
 
 TEST = 5_000
 SEED = 0

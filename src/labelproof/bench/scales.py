@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from labelproof.bench.cell import Scale, Sources
-from labelproof.bench.prepare import (
+from labelproof.bench.prepared_data import (
     full_images,
     has_vectors,
     small_images,

@@ -12,14 +12,14 @@ import labelproof
 from labelproof.cli.corrupt import corrupt
 from labelproof.cli.demo import demo
 from labelproof.cli.embed import embed
-from labelproof.cli.encoders import encoders
-from labelproof.cli.export import export
+from labelproof.cli.export_model import export
 from labelproof.cli.fit import fit
-from labelproof.cli.methods import methods
+from labelproof.cli.list_encoders import encoders
+from labelproof.cli.list_methods import methods
+from labelproof.cli.make_report import report
 from labelproof.cli.plan import plan
 from labelproof.cli.predict import predict
-from labelproof.cli.report import report
-from labelproof.cli.review import review
+from labelproof.cli.start_review import review
 
 Command = Callable[..., None]
 FIRST: tuple[Command, ...] = (demo, fit, report, review, predict, export)

@@ -1,7 +1,6 @@
 """Losses, scores, mixing and schedules: pure functions that methods are written with."""
 
 from labelproof.functional.contrast import label_divergence, nt_xent, uniform_selection
-from labelproof.functional.coteaching import forget_rate, late_decay, small_loss
 from labelproof.functional.dirichlet import dirichlet_uncertainty
 from labelproof.functional.linear import cross_fit, cross_fit_twice, folds_of, top_variance
 from labelproof.functional.losses import (
@@ -40,6 +39,7 @@ from labelproof.functional.select import (
     of_label,
     two_gaussians,
 )
+from labelproof.functional.small_loss import forget_rate, late_decay, small_loss
 from labelproof.functional.transition import (
     anchor_transition,
     conditioned,

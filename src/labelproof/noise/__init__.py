@@ -5,7 +5,7 @@ The same name means different things in different papers; here every meaning has
 included, so that fewer labels than `rate` are wrong. `Noise.realised` always says how many are.
 """
 
-from labelproof.noise.apply import apply_noise
+from labelproof.noise.apply_noise import apply_noise
 from labelproof.noise.classwise import (
     CIFAR10_MAP,
     CIFAR100_SUPERCLASS,
@@ -18,8 +18,8 @@ from labelproof.noise.classwise import (
 )
 from labelproof.noise.instancewise import instance, pmd, probe_probabilities
 from labelproof.noise.label_files import Corrupted, corrupt_file
+from labelproof.noise.noise_spec import KINDS, NoiseSpec, parse_noise
 from labelproof.noise.record import Noise
-from labelproof.noise.spec import KINDS, NoiseSpec, parse_noise
 
 __all__ = [
     "CIFAR10_MAP",

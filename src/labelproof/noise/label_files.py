@@ -18,10 +18,10 @@ import numpy as np
 from labelproof.data.plain_files import Refused, read_npy
 from labelproof.errors import BadInput
 from labelproof.files import read_regular
-from labelproof.noise.apply import apply_noise
+from labelproof.noise.apply_noise import apply_noise
 from labelproof.noise.csvtext import find_labels, replaced
+from labelproof.noise.noise_spec import NoiseSpec, noise_spec
 from labelproof.noise.record import Ints, Noise
-from labelproof.noise.spec import NoiseSpec, noise_spec
 
 LARGEST = 2**32  # bytes of a file of labels
 StrPath = str | os.PathLike[str]

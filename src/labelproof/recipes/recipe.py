@@ -16,12 +16,12 @@ from labelproof.data.readers.published.humans import SETS
 from labelproof.data.task import Views
 from labelproof.errors import BadInput
 from labelproof.methods import METHODS
-from labelproof.noise.spec import KINDS
-from labelproof.recipes.load import STAR, Recipe, recipes_of
+from labelproof.noise.noise_spec import KINDS
+from labelproof.recipes.recipe_files import STAR, Recipe, recipes_of
 from labelproof.recipes.sizing import shortened, suited
 from labelproof.training.protocol import Method
 from labelproof.training.settings import nearest, read_changes, settings_of
-from labelproof.views.images import ImageViews
+from labelproof.views.image_views import ImageViews
 
 DATA = ("digits", "mnist", "cifar10", "cifar100")  # in names such as cifar10-symmetric-0.5
 DEFAULT = "default"  # in names of settings that released code has for noise of any kind

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import uvicorn
 
 from labelproof.errors import BadInput
-from labelproof.review.app import Desk, make_app
+from labelproof.review.web_app import Desk, make_app
 
 HOST = "127.0.0.1"
 

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import nn
 
+from labelproof.data.encoders.encoder_protocol import Batch
 from labelproof.data.encoders.pictures import PictureEncoding
-from labelproof.data.encoders.protocol import Batch
 from labelproof.data.optional_packages import need
 from labelproof.errors import RunFailed
 

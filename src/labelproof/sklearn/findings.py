@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from labelproof.errors import BadInput
-from labelproof.runs.findings import Columns, label_columns
+from labelproof.runs.finding_columns import Columns, label_columns
 from labelproof.runs.reviewed import open_review
 from labelproof.sklearn.estimator import NoisyLabelClassifier
 

@@ -8,9 +8,9 @@ import torch
 
 from labelproof.data.examples import Examples
 from labelproof.data.task import Views
-from labelproof.views.images import ImageViews
+from labelproof.views.image_views import ImageViews
 from labelproof.views.statistics import image_statistics, vector_statistics
-from labelproof.views.vectors import VectorViews
+from labelproof.views.vector_views import VectorViews
 
 RESIZED_FROM = 96  # from this edge on, images are cropped at random scales, as ImageNet's are
 WIDE = 30.0  # ratio of feature spreads above which each feature gets its own scale

@@ -13,7 +13,7 @@ from torch import Tensor
 from labelproof.data.examples import Inputs
 from labelproof.data.task import Views
 from labelproof.errors import BadInput
-from labelproof.views.images import ImageViews
+from labelproof.views.image_views import ImageViews
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

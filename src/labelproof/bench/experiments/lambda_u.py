@@ -11,7 +11,7 @@ from pathlib import Path
 
 from labelproof.bench.cell import Cell, Experiment, Scale, Sources, seeded
 from labelproof.bench.made_vectors import SETS, made_file
-from labelproof.bench.prepare import (
+from labelproof.bench.prepared_data import (
     LABEL_SETS,
     has_label_sets,
     has_vectors,

@@ -16,7 +16,7 @@ from labelproof.bench.cell import Cell, Experiment, Scale, Sources, seeded
 from labelproof.bench.experiments import overconfidence_figures as drawn
 from labelproof.bench.experiments import overconfidence_tables as tables
 from labelproof.bench.experiments.overconfidence_outputs import Outputs, read_outputs
-from labelproof.bench.prepare import LABEL_SETS
+from labelproof.bench.prepared_data import LABEL_SETS
 from labelproof.bench.results import Results
 from labelproof.bench.scales import (
     Setting,

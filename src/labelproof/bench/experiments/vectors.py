@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from labelproof.bench.cell import Cell, Experiment, Maker, Scale, Sources, seeded
-from labelproof.bench.prepare import LABEL_SETS, tiny_vectors, vectors_file
+from labelproof.bench.prepared_data import LABEL_SETS, tiny_vectors, vectors_file
 from labelproof.bench.results import (
     AP,
     AP_OWN,

@@ -17,7 +17,7 @@ from labelproof.bench.subset import chosen
 from labelproof.bench.tables import Table, closing, entry
 from labelproof.data.readers import load
 from labelproof.data.readers.published.locate import locate
-from labelproof.data.readers.published.webvision import WEBVISION
+from labelproof.data.readers.published.webvision_files import WEBVISION
 from labelproof.errors import BadInput
 from labelproof.files import write_json
 from labelproof.recipes.recipe import published_names

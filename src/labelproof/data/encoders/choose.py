@@ -11,7 +11,7 @@ import torch
 from torch.nn.functional import interpolate
 
 from labelproof.data.encoders.encode import encode
-from labelproof.data.encoders.protocol import PictureEncoder
+from labelproof.data.encoders.encoder_protocol import PictureEncoder
 from labelproof.data.examples import Examples, Subset
 
 TINY = 32  # pixels up to which pictures may be drawings that no encoder knows

@@ -20,7 +20,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from labelproof.data.encoders.protocol import Batch, OpenEncoder, PictureEncoder, Progress
+from labelproof.data.encoders.encoder_protocol import Batch, OpenEncoder, PictureEncoder, Progress
 from labelproof.data.examples import Inputs
 from labelproof.data.plain_files import read_npy
 from labelproof.errors import BadInput, RunFailed

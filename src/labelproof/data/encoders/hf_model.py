@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from labelproof.data.encoders.encoder_protocol import InputRule, OpenEncoder
 from labelproof.data.encoders.module_graph import module_graph
-from labelproof.data.encoders.protocol import InputRule, OpenEncoder
 from labelproof.data.encoders.timm_model import state_digest
 from labelproof.data.encoders.torch_run import TorchRun
 from labelproof.data.optional_packages import need

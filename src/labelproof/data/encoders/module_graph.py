@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from labelproof.data.encoders.encoder_protocol import InputRule
 from labelproof.data.encoders.onnx_graphs import OPSET
-from labelproof.data.encoders.protocol import InputRule
 from labelproof.data.encoders.torch_run import Pixels
 from labelproof.data.optional_packages import need
 

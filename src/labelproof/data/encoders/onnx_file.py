@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from labelproof.data.encoders.encoder_protocol import Batch, InputRule, OpenEncoder, Vectors
 from labelproof.data.encoders.onnx_graphs import OPSET, Graph, add_pixels, session
-from labelproof.data.encoders.protocol import Batch, InputRule, OpenEncoder, Vectors
 from labelproof.data.encoders.torch_run import Pixels
 from labelproof.data.encoders.weights import file_digest
 from labelproof.data.optional_packages import need

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 from torch.nn.functional import interpolate
 
-from labelproof.data.encoders.protocol import Batch, InputRule, Vectors
+from labelproof.data.encoders.encoder_protocol import Batch, InputRule, Vectors
 from labelproof.data.optional_packages import need
 from labelproof.errors import BadInput
 

@@ -6,9 +6,9 @@ import difflib
 from pathlib import Path
 
 from labelproof.data.encoders.efficientnet_lite import LITE0, LITE2
+from labelproof.data.encoders.encoder_protocol import PictureEncoder
 from labelproof.data.encoders.hf_model import HF, hf_pictures
 from labelproof.data.encoders.onnx_file import onnx_file
-from labelproof.data.encoders.protocol import PictureEncoder
 from labelproof.data.encoders.timm_model import TIMM, timm_pictures
 from labelproof.errors import BadInput
 

@@ -22,7 +22,7 @@ from labelproof.data.encoders.columns import Column, TableEncoder
 from labelproof.data.encoders.pictures import PictureEncoding
 from labelproof.data.encoders.texts import JoinedTexts, TextEncoder, TransformerEncoder
 from labelproof.data.examples import Encoder, Examples, Resident
-from labelproof.data.schemas import (
+from labelproof.data.reading_schemas import (
     JoinedRecord,
     PicturesRecord,
     ReadingRecord,

@@ -12,8 +12,8 @@ import torch
 
 from labelproof.data.encoders.choose import agreement, sample
 from labelproof.data.encoders.encode import Encoded, Half, encoding_key, in_chunks
+from labelproof.data.encoders.encoder_protocol import Progress
 from labelproof.data.encoders.hf_model import HF, hf_folder
-from labelproof.data.encoders.protocol import Progress
 from labelproof.data.encoders.registry import AUTO
 from labelproof.data.encoders.texts import (
     MINILM,

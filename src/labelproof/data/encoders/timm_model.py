@@ -13,8 +13,8 @@ from typing import Any
 
 from torch import nn
 
+from labelproof.data.encoders.encoder_protocol import InputRule, OpenEncoder
 from labelproof.data.encoders.module_graph import module_graph
-from labelproof.data.encoders.protocol import InputRule, OpenEncoder
 from labelproof.data.encoders.torch_run import TorchRun
 from labelproof.errors import BadInput
 

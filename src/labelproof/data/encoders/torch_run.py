@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
-from labelproof.data.encoders.protocol import Batch, InputRule, Vectors
+from labelproof.data.encoders.encoder_protocol import Batch, InputRule, Vectors
 
 
 class Pixels(nn.Module):

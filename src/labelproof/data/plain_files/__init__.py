@@ -7,8 +7,8 @@ The few names that a saved array refers to stand for layouts, which this code bu
 """
 
 from labelproof.data.plain_files.archive import read_saved
-from labelproof.data.plain_files.arrays import read_npy, read_npz
 from labelproof.data.plain_files.machine import read_plain
+from labelproof.data.plain_files.numpy_files import read_npy, read_npz
 from labelproof.data.plain_files.opcodes import Refused
 
 __all__ = ["Refused", "read_npy", "read_npz", "read_plain", "read_saved"]

@@ -22,7 +22,7 @@ from labelproof.data.readers.delimited import (
 )
 from labelproof.data.readers.file_names import is_image, printable, subfolders, walk
 from labelproof.data.readers.picture_bytes import Blobs, FileBlobs
-from labelproof.data.readers.pictures import Pictures, prepare
+from labelproof.data.readers.picture_inputs import Pictures, prepare
 from labelproof.data.readers.reading_options import Progress, SourceOptions
 from labelproof.data.readers.voted_labels import voted_labels
 from labelproof.data.votes import Votes

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from labelproof.data.plain_files import Refused, read_npy, read_plain, read_saved
-from labelproof.data.plain_files.arrays import read_shape
+from labelproof.data.plain_files.numpy_files import read_shape
 from labelproof.errors import BadInput
 from labelproof.files import read_regular
 

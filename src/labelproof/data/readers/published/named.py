@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from labelproof.data.examples import Examples
-from labelproof.data.readers.published import digits
+from labelproof.data.readers.published import digits_set as digits
 from labelproof.data.readers.published.cifar import CIFAR10, CIFAR100, load_cifar
 from labelproof.data.readers.published.humans import SETS, load_humans
 from labelproof.data.readers.published.idx import FASHION, MNIST, load_idx
-from labelproof.data.readers.published.webvision import load_ilsvrc12, load_webvision
+from labelproof.data.readers.published.webvision_files import load_ilsvrc12, load_webvision
 from labelproof.data.readers.reading_options import Progress, SourceOptions
 from labelproof.errors import BadInput
 

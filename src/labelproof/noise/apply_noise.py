@@ -25,8 +25,8 @@ from labelproof.noise.classwise import (
     symmetric_exclusive,
 )
 from labelproof.noise.instancewise import Scaling, instance, pmd, probe_probabilities
+from labelproof.noise.noise_spec import NoiseSpec
 from labelproof.noise.record import Floats, Labels, Noise
-from labelproof.noise.spec import NoiseSpec
 
 INSTANCEWISE = ("instance", "pmd-1", "pmd-2", "pmd-3")
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from labelproof.cli.report import DataOf, shown_of
+from labelproof.cli.make_report import DataOf, shown_of
 from labelproof.data.encoders.pictures import PictureEncoding
 from labelproof.review.corrected import check_out
 from labelproof.review.fiftyone import write_samples

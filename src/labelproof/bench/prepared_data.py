@@ -20,7 +20,7 @@ from labelproof.bench.cell import Sources
 from labelproof.data.examples import Inputs
 from labelproof.data.readers import SourceOptions, load
 from labelproof.data.readers.npz import read_arrays
-from labelproof.data.readers.published import digits
+from labelproof.data.readers.published import digits_set as digits
 from labelproof.errors import BadInput
 from labelproof.files import written_whole
 

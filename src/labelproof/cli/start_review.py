@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from labelproof.cli.report import DataOf, RunFolder, shown_of
+from labelproof.cli.make_report import DataOf, RunFolder, shown_of
 from labelproof.review import answers
 from labelproof.review.corrected import export as write_export
 from labelproof.review.corrected import in_words
@@ -108,9 +108,9 @@ def _next_lines(opened: Reviewed, count: int) -> str:
 
 
 def _serve(opened: Reviewed, port: int | None, no_browser: bool, console: Console) -> None:
-    from labelproof.review.app import Desk
     from labelproof.review.refit_job import Again
     from labelproof.review.serve import bind, serve
+    from labelproof.review.web_app import Desk
 
     def ready(address: str) -> None:
         console.print(f"Review page: {address}\nEvery decision is saved at once; Ctrl-C ends.")
