@@ -69,9 +69,9 @@ def _moved(link: re.Match[str]) -> str:
 
 def commands() -> str:
     """Every command with its arguments and options."""
-    from labelproof.__main__ import application
+    from labelproof.__main__ import BENCH
+    from labelproof.cli.app import FIRST, LAST, load
 
-    group: Any = typer.main.get_command(application())
     lines = [
         "# Command line",
         "",
@@ -79,8 +79,8 @@ def commands() -> str:
         "code 0 on success, 2 on bad usage or bad input, and 1 if the run itself failed.",
         "",
     ]
-    for name, command in group.commands.items():
-        lines += _command(name, command)
+    for name, home in {**FIRST, **BENCH, **LAST}.items():
+        lines += _command(name, load(name, home))
     return "\n".join(lines)
 
 

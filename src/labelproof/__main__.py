@@ -14,6 +14,13 @@ from labelproof.exit_codes import carry_out
 if TYPE_CHECKING:
     import typer
 
+BENCH = {
+    "bench": (
+        "labelproof.bench.command",
+        "Run an experiment and write its tables and figures.",
+    )
+}
+
 
 def main() -> None:
     """Run the command line."""
@@ -23,10 +30,9 @@ def main() -> None:
 def application() -> typer.Typer:
     """All commands as one application."""
     # imported here, so that Ctrl-C during a slow import is quiet
-    from labelproof.bench.command import bench
     from labelproof.cli.app import with_commands
 
-    return with_commands(bench)
+    return with_commands(BENCH)
 
 
 if __name__ == "__main__":

@@ -1,29 +1,70 @@
-"""The commands, one file each, as one application."""
+"""The commands, one file each, as one application.
+
+A command's module is imported when the command is called: most need PyTorch, and `labelproof
+--help` should not wait for it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand, TyperOption
+from typer.core import TyperCommand, TyperGroup, TyperOption
 
 import labelproof
-from labelproof.cli.corrupt import corrupt
-from labelproof.cli.demo import demo
-from labelproof.cli.embed import embed
-from labelproof.cli.export_model import export
-from labelproof.cli.fit import fit
-from labelproof.cli.list_encoders import encoders
-from labelproof.cli.list_methods import methods
-from labelproof.cli.make_report import report
-from labelproof.cli.plan import plan
-from labelproof.cli.predict import predict
-from labelproof.cli.start_review import review
 
-Command = Callable[..., None]
-FIRST: tuple[Command, ...] = (demo, fit, report, review, predict, export)
-LAST: tuple[Command, ...] = (plan, methods, embed, encoders, corrupt)
+Home = tuple[str, str]  # the module of a command, and the first sentences of its help
+FIRST: Mapping[str, Home] = {
+    "demo": (
+        "labelproof.cli.demo",
+        "Compare plain training with DPC on handwritten digits with 40% of the labels redrawn.",
+    ),
+    "fit": (
+        "labelproof.cli.fit",
+        "Train on DATA with partly wrong labels, and find out which labels are wrong.",
+    ),
+    "report": (
+        "labelproof.cli.make_report",
+        "Write report.html of RUN again: findings, pictures of suspects, what to do next.",
+    ),
+    "review": (
+        "labelproof.cli.start_review",
+        "Review the suspects of RUN in your browser: keep, correct or skip each label.",
+    ),
+    "predict": (
+        "labelproof.cli.predict",
+        "Predict new data: label, calibrated confidence, uncertainty, and all probabilities.",
+    ),
+    "export": (
+        "labelproof.cli.export_model",
+        "Write the trained model of RUN, or what is known of its labels, for other tools.",
+    ),
+}
+LAST: Mapping[str, Home] = {
+    "plan": (
+        "labelproof.cli.plan",
+        "Show how DATA is read and how long training would take. Nothing is trained.",
+    ),
+    "methods": (
+        "labelproof.cli.list_methods",
+        "List all methods with their paper, year and cost.",
+    ),
+    "embed": (
+        "labelproof.cli.embed",
+        "Encode the pictures of DATA and write their vectors, for `labelproof fit FOLDER`.",
+    ),
+    "encoders": (
+        "labelproof.cli.list_encoders",
+        "List the encoders with size, licence, whether they are installed, and speed measured "
+        "here.",
+    ),
+    "corrupt": (
+        "labelproof.cli.corrupt",
+        "Write a copy of LABELS with label noise. The original stays as it is.",
+    ),
+}
 
 
 class Once(TyperCommand):
@@ -60,8 +101,9 @@ def _options(
     """Train a classifier on labels that are partly wrong, and find out which ones are."""
 
 
-def with_commands(*more: Command) -> typer.Typer:
+def with_commands(more: Mapping[str, Home] | None = None) -> typer.Typer:
     """The application; commands of packages that this one does not know come in the middle."""
+    homes = {**FIRST, **(more or {}), **LAST}
     made = typer.Typer(
         name="labelproof",
         help="Train a classifier on labels that are partly wrong, and find out which ones are.",
@@ -69,11 +111,30 @@ def with_commands(*more: Command) -> typer.Typer:
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
+        cls=_lazy(homes),
     )
     made.callback()(_options)
-    for command in (*FIRST, *more, *LAST):
-        made.command(cls=Once)(command)
+    for name, (_, sentence) in homes.items():
+        made.command(name, help=sentence)(lambda: None)  # stands in for it in the help
     return made
+
+
+def _lazy(homes: Mapping[str, Home]) -> type[TyperGroup]:
+    """A group whose commands are imported when they are called."""
+
+    class Lazy(TyperGroup):
+        def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+            name, _, rest = super().resolve_command(ctx, args)
+            return name, load(name, homes[str(name)]), rest
+
+    return Lazy
+
+
+def load(name: str | None, home: Home) -> Any:
+    """The command itself, from its module."""
+    single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    single.command(name, cls=Once)(vars(import_module(home[0]))[str(name)])
+    return typer.main.get_command(single)
 
 
 app = with_commands()
