@@ -143,6 +143,36 @@ def test_the_grid_works_by_keyboard_alone(page: Page, serve: Serve, run: Path) -
     assert page.complaints() == []
 
 
+def test_all_labels_of_a_class_are_decided_at_once(page: Page, serve: Serve, run: Path) -> None:
+    page.open(serve(run).address).ready().worst_first()
+    first = suspects(run)[0]
+    mine = [
+        row
+        for row in suspects(run)
+        if (row["given"], row["suggested"]) == (first["given"], first["suggested"])
+    ]
+    fill = (
+        "(form => {{ form.elements.given.value = '{}'; form.elements.suggested.value = '{}';"
+        " form.dispatchEvent(new Event('change')) }})(document.getElementById('filter'))"
+    )
+    page.js(fill.format(first["given"], first["suggested"]))
+    page.press("g")
+    page.until(lambda: page.text("by-class-count") == str(len(mine)))
+    assert page.js("document.getElementById('by-class-label').value").endswith(first["suggested"])
+    page.click("#by-class button")
+    page.until(lambda: page.js("document.getElementById('sure').open"))
+    assert first["suggested"] in page.text("sure-title")
+    assert not (run / "decisions.jsonl").exists() or not decisions(run)
+    page.click("#sure-yes")
+    page.until_count(f"{len(mine)} of")
+    made = decisions(run)
+    assert {d["id"] for d in made} == {row["id"] for row in mine}
+    assert {(d["decision"], d["label"]) for d in made} == {("accept", first["suggested"])}
+    page.press("u")
+    page.until_count("0 of")
+    assert page.complaints() == []
+
+
 def test_filters_show_what_they_say(page: Page, shared: Server, trained_run: Path) -> None:
     page.open(shared.address).ready().worst_first()
     page.click("#filters summary")
@@ -230,7 +260,12 @@ def test_the_report_needs_no_network_and_fits_a_phone(page: Page, run: Path) -> 
     assert page.js("document.documentElement.scrollWidth") <= 360
     assert page.js("[...document.images].every(i => i.complete && i.naturalWidth > 0)")
     assert page.js("document.images.length") > 48
-    assert page.js("[...document.images].filter(i => i.offsetHeight > 0).length") == 48
+    assert (
+        page.js(
+            "[...document.querySelectorAll('#suspects img')].filter(i => i.offsetHeight > 0).length"
+        )
+        == 48
+    )
     asked = page.js("performance.getEntriesByType('resource').map(e => e.name)")
     assert [name for name in asked if not name.startswith("data:")] == []
     light = page.js("getComputedStyle(document.body).backgroundColor")

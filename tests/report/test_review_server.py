@@ -17,6 +17,7 @@ from starlette.testclient import TestClient
 from labelproof.data.readers import load
 from labelproof.errors import BadInput
 from labelproof.report.example_view import FromExamples, Nothing
+from labelproof.review.by_class import decide_where
 from labelproof.review.refit_job import Again
 from labelproof.review.serve import bind
 from labelproof.review.web_app import Desk, make_app
@@ -368,3 +369,55 @@ def test_filters_that_make_no_sense_are_refused(client, query: str) -> None:
     answer = client.get(f"/{TOKEN}/api/rows?{query}")
     assert answer.status_code == 400
     assert "filter cannot be read" in answer.json()["error"]
+
+
+def decide_all(client: TestClient, **wish: Any) -> Any:
+    return client.post(f"/{TOKEN}/api/decide-all", json=wish)
+
+
+def test_all_labels_of_a_filter_are_decided_as_one_step(
+    client: TestClient, review: Reviewed
+) -> None:
+    wanted = {"scope": "suspects", "given": "dog", "suggested": "owl"}
+    found = client.get(f"/{TOKEN}/api/rows", params={**wanted, "limit": 3}).json()
+    mine = [row for row in table(review.folder) if row["suspect"] == "1" and row["given"] == "dog"]
+    assert found["open"] == found["changed"] == len(mine) > 3
+    answer = decide_all(client, filter=wanted, act="change", label="owl", count=len(mine))
+    assert answer.json()["count"] == len(mine)
+    assert review.decisions.labels() == {int(row["index"]): "owl" for row in mine}
+    assert {d.decision for d in review.decisions.latest.values()} == {"accept"}
+    assert client.get(f"/{TOKEN}/api/rows", params=wanted).json()["open"] == 0
+    client.post(f"/{TOKEN}/api/undo", json={})
+    assert review.decisions.labels() == {}
+
+
+def test_what_a_person_did_not_see_is_not_decided(client: TestClient, review: Reviewed) -> None:
+    wanted = {"scope": "suspects", "given": "dog"}
+    many = client.get(f"/{TOKEN}/api/rows", params=wanted).json()["open"]
+    for wish in (
+        {"filter": wanted, "act": "keep", "count": many + 1},
+        {"filter": wanted, "act": "change", "label": "wolf", "count": many},
+        {"filter": wanted, "act": "burn", "count": many},
+        {"filter": {"given": 3}, "act": "keep", "count": many},
+        {"filter": wanted, "act": "keep"},
+    ):
+        assert decide_all(client, **wish).status_code == 400
+    assert review.decisions.latest == {}
+
+
+def test_decided_labels_keep_their_decision(client: TestClient, review: Reviewed) -> None:
+    row = first(client)
+    decide(client, index=row["index"], decision="skip")
+    decide(client, index=row["index"], decision="keep", label=row["given"])
+    count = client.get(f"/{TOKEN}/api/rows").json()["open"]
+    decide_all(client, filter={}, act="accept", count=count)
+    assert review.decisions.labels()[row["index"]] == row["given"]
+
+
+def test_all_of_a_kind_are_decided_from_python(review: Reviewed) -> None:
+    mine = [row for row in table(review.folder) if row["suspect"] == "1" and row["given"] == "cat"]
+    assert decide_where(review, given="cat", label="owl") == len(mine)
+    assert set(review.decisions.labels().values()) == {"owl"}
+    assert decide_where(review, given="cat", label="owl") == 0
+    with pytest.raises(BadInput, match="wolf"):
+        decide_where(review, given="dog", label="wolf")

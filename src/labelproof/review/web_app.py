@@ -22,9 +22,10 @@ from starlette.routing import Route
 from labelproof.errors import BadInput
 from labelproof.report.beside import read_beside
 from labelproof.report.example_view import Picture, Shown
+from labelproof.review.by_class import open_places, read_wish, wishes_for
 from labelproof.review.corrected import export, in_words, usual_suffix
 from labelproof.review.guard import Guard
-from labelproof.review.queue import Queue, parse_query
+from labelproof.review.queue import LARGEST_PAGE, Queue, parse_query
 from labelproof.review.refit_job import Again
 from labelproof.runs.next_checks import gain_order, judged_again
 from labelproof.runs.reviewed import Reviewed
@@ -112,9 +113,25 @@ class Desk:
         for index in indices:
             self.queue.mark(index, self.review.decisions.latest.get(index))
         return {
-            "rows": [self.row(self.queue.place(index)) for index in indices],
+            "count": len(indices),
+            "rows": [self.row(self.queue.place(index)) for index in indices[:LARGEST_PAGE]],
             "progress": self.queue.progress(),
         }
+
+    def decide_all(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Decide all open labels that a filter lets through, and judge the rest again."""
+        values, act, label, count = read_wish(body)
+        query = parse_query(values, self.review.codes())
+        places = open_places(self.queue, query)
+        wishes = wishes_for(self.rows, self.review.classes, places, act, label)
+        if len(wishes) != count:
+            raise BadInput(
+                f"the filter now lets {len(wishes)} open labels through, not {count}; look at "
+                "them again."
+            )
+        self.review.decisions.decide(wishes)
+        self.judge_again()
+        return {"count": len(wishes), "progress": self.queue.progress()}
 
     def _picture(self, index: int, edge: int) -> Picture | None:
         return self.shown.picture(index, edge)
@@ -140,6 +157,7 @@ def make_app(desk: Desk, *, token: str, port: int) -> Starlette:
             route("/picture/{index:int}/{edge:int}", functools.partial(_picture, desk)),
             route("/export/{suffix}", functools.partial(_download, desk)),
             route("/api/decide", functools.partial(_decide, desk), "POST"),
+            route("/api/decide-all", functools.partial(_decide_all, desk), "POST"),
             route("/api/judge", functools.partial(_judge, desk), "POST"),
             route("/api/undo", functools.partial(_undo, desk), "POST"),
             route("/api/again", functools.partial(_start, desk), "POST"),
@@ -189,8 +207,12 @@ def _run(desk: Desk) -> dict[str, Any]:
 def _rows(desk: Desk, request: Request) -> dict[str, Any]:
     query = parse_query(dict(request.query_params), desk.review.codes())
     places, total = desk.queue.page(query)
+    whole = open_places(desk.queue, query)
+    accept = desk.rows.suggested[whole] != desk.rows.given[whole]
     return {
         "total": total,
+        "open": len(whole),  # that one click could decide
+        "changed": int(accept.sum()),  # of these, with another suggestion
         "query": asdict(query),
         "rows": [desk.row(place) for place in places],
     }
@@ -218,6 +240,11 @@ async def _decide(desk: Desk, request: Request) -> Response:
         raise BadInput("expected a list of decisions.")
     indices = await run_in_threadpool(desk.review.decisions.decide, wishes)
     return JSONResponse(desk.touched(indices))
+
+
+async def _decide_all(desk: Desk, request: Request) -> Response:
+    body = await _body(request)
+    return JSONResponse(await run_in_threadpool(desk.decide_all, body))
 
 
 async def _judge(desk: Desk, request: Request) -> Response:

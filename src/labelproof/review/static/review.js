@@ -30,12 +30,17 @@ async function ask(path, body) {
 const order = () => $("filter").elements.order.value;
 const at = (row) => row.at[order()];
 
-function rowsAddress(more) {
+function filterValues() {
   const values = new URLSearchParams();
   for (const [name, value] of new FormData($("filter"))) {
     if (name === "least" || name === "most") values.set(name, String(Number(value || 0) / 100));
     else if (value) values.set(name, value);
   }
+  return values;
+}
+
+function rowsAddress(more) {
+  const values = filterValues();
   for (const [name, value] of Object.entries(more)) values.set(name, String(value));
   return `api/rows?${values}`;
 }
@@ -148,12 +153,56 @@ async function showPage(where) {
   if (!found.rows.length && where.before !== undefined) return;
   state.page = found.rows;
   $("grid-count").textContent = `${found.total.toLocaleString("en")} labels`;
+  showByClass(found);
   $("cards").replaceChildren(...state.page.map((row) => card(state.run, row)));
   $("cards").classList.toggle("texts", state.run.kind !== "images");
   $("done").hidden = state.page.length > 0 || state.view !== "grid";
   $("grid").hidden = state.view !== "grid" || !state.page.length;
   const first = $("cards").firstElementChild;
   if (first) first.tabIndex = 0;
+}
+
+// --- all labels of a filter at once, on all pages
+
+function showByClass(found) {
+  const form = $("filter").elements;
+  const chosen = $("by-class-label").value;
+  const options = [new Option("as suggested", "accept:"), new Option("right as given", "keep:")];
+  for (const name of state.run.classes) options.push(new Option(name, `change:${name}`));
+  $("by-class-label").replaceChildren(...options);
+  const usual = form.suggested.value ? `change:${form.suggested.value}` : "accept:";
+  $("by-class-label").value = state.byFilter === String(filterValues()) ? chosen : usual;
+  state.byFilter = String(filterValues());
+  state.counts = { accept: found.changed, keep: found.open, change: found.open };
+  $("by-class").hidden = !found.open;
+  countByClass();
+}
+
+function byClass() {
+  const [act, ...rest] = $("by-class-label").value.split(":");
+  return { act, label: rest.join(":") || null, count: state.counts[act] };
+}
+
+function countByClass() { $("by-class-count").textContent = byClass().count.toLocaleString("en"); }
+
+function askByClass(event) {
+  event.preventDefault();
+  const { act, label, count } = byClass();
+  if (!count) return;
+  const words = { accept: "changed as suggested", keep: "kept as given", change: `called ${label}` };
+  $("sure-title").textContent = `${count.toLocaleString("en")} labels are ${words[act]}?`;
+  $("sure").showModal();
+}
+
+function decideByClass() {
+  $("sure").close();
+  return doing(async () => {
+    const wish = byClass();
+    const answer = await ask("api/decide-all", { ...wish, filter: Object.fromEntries(filterValues()) });
+    progress(answer.progress);
+    await restart();
+    say(`${answer.count} labels decided.`);
+  });
 }
 
 function focusCard(item) {
@@ -243,7 +292,8 @@ function undo() {
     if (at >= 0) state.at = at;
     else state.queue.splice(state.at, 0, row);
     showOne();
-    say(answer.rows.length === 1 ? `Undone: ${row.id}.` : `Undone: ${answer.rows.length} labels.`);
+    say(answer.count === 1 ? `Undone: ${row.id}.` : `Undone: ${answer.count} labels.`);
+    if (answer.count > answer.rows.length) await restart();
   });
 }
 
@@ -367,6 +417,9 @@ function connect() {
   $("forth").addEventListener("click", () => doing(() => move(1)));
   $("page-back").addEventListener("click", () => doing(() => showPage({ before: state.page.length ? at(state.page[0]) : 0 })));
   $("page-forth").addEventListener("click", () => doing(() => showPage({ start: state.page.length ? at(state.page.at(-1)) + 1 : 0 })));
+  $("by-class").addEventListener("submit", askByClass);
+  $("by-class-label").addEventListener("change", countByClass);
+  $("sure-yes").addEventListener("click", decideByClass);
   $("all-accept").addEventListener("click", () => decideAll("accept"));
   $("all-keep").addEventListener("click", () => decideAll("keep"));
   $("filter").addEventListener("change", () => doing(restart));
