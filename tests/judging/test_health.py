@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from sklearn.datasets import load_digits
 
 from labelproof.judging.health import (
     Share,
@@ -59,6 +60,34 @@ def test_outliers_are_found_and_few_others() -> None:
     found = [row for row, _ in outliers(neighbours(x))]
     assert set(found[:2]) == {3, 50}
     assert len(found) <= 6
+
+
+def test_what_datalab_finds_is_found() -> None:
+    datalab = pytest.importorskip("cleanlab").Datalab
+    x, y = load_digits(return_X_y=True)
+    rng = np.random.default_rng(0)
+    keep = (y != 3) | (rng.random(len(y)) < 0.05)
+    x, y = x[keep][:800].astype(np.float32), y[keep][:800]
+    x[:10] = x[20:30] + 0.02 * rng.normal(size=(10, 64))
+    x[40:50] = 40 * np.eye(64, dtype=np.float32)[:10]
+    lab = datalab({"y": y.tolist()}, label_name="y", verbosity=0)
+    lab.find_issues(features=x, issue_types={"outlier": {}, "near_duplicate": {},
+                                             "class_imbalance": {}})  # fmt: skip
+    theirs = lab.get_issues()
+    near = neighbours(torch.from_numpy(x))
+    ours = {
+        "near_duplicate": {row for a, b, _ in near_duplicates(near) for row in (a, b)},
+        "outlier": {row for row, _ in outliers(near)},
+        "class_imbalance": set(
+            np.flatnonzero(np.isin(y, [k for k, _ in rare_classes(torch.from_numpy(y), 10)]))
+        ),
+    }
+    for kind, found in ours.items():
+        there = set(np.flatnonzero(theirs[f"is_{kind}_issue"]).tolist())
+        assert len(there) >= 4
+        assert there <= found
+    assert {*range(10), *range(20, 30)} <= ours["near_duplicate"]
+    assert set(range(40, 50)) <= ours["outlier"]
 
 
 def test_what_no_class_fits() -> None:

@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from labelproof.cli.app import app
+from labelproof.report import health_measure
 
 
 @pytest.fixture(scope="module")
@@ -63,3 +64,13 @@ def test_an_unknown_group_is_refused(run: Path) -> None:
     words = ["fit", "--from", str(run / "run.json"), "--group", "month"]
     told = CliRunner().invoke(app, [*words, "--out", str(run.parent / "no")])
     assert "correct --group" in str(told.exception)
+
+
+def test_of_many_examples_a_random_part_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health_measure, "MOST", 50)
+    rows = health_measure.compared(1000)
+    assert len(rows) == len(rows.unique()) == 50
+    assert rows.equal(health_measure.compared(1000))
+    assert rows.max() > 800
+    assert rows.tolist() == sorted(rows.tolist())
+    assert health_measure.compared(50).tolist() == list(range(50))

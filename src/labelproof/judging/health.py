@@ -18,6 +18,7 @@ from torch.nn.functional import normalize
 NEIGHBOURS = 10
 NEAR = 0.13  # of the median distance to the nearest neighbour: closer pairs are near-duplicates
 FAR = 2.2  # robust standard deviations of the log-distance: farther examples are outliers
+FENCE = 1.7  # interquartile ranges above the upper quartile of the distance: these are, too
 BLOCK = 2**24  # similarities computed at a time
 SPLIT = 4.0  # standard deviations between the halves of a class that may be two
 MERGED = 0.25  # mean share of labels that two classes exchange which may be one
@@ -103,11 +104,14 @@ def outliers(near: Neighbours) -> list[tuple[int, float]]:
     """Examples (index, score) far from all others, the farthest first.
 
     The score is the mean distance to the neighbours, on a log scale, in robust standard deviations
-    above the median.
+    above the median. The log scale fits many data sets; where distances spread over decades it is
+    too mild, so distances beyond Tukey's upper fence count too.
     """
-    mean = near.distance.mean(1).clamp_min(1e-9).log()
-    score = robust_scores(mean)
-    far = (score > FAR).nonzero().squeeze(1)
+    mean = near.distance.mean(1).double()
+    score = robust_scores(mean.clamp_min(1e-9).log())
+    low, high = (float(end) for end in np.quantile(mean.numpy(), [0.25, 0.75]))
+    fence = high + FENCE * max(high - low, 1e-9)
+    far = ((score > FAR) | (mean > fence)).nonzero().squeeze(1)
     order = far[score[far].argsort(descending=True)]
     return [(int(row), score[row].item()) for row in order]
 

@@ -59,7 +59,12 @@ def write_health(folder: Path, ended: Judged, audit: Audit, train: Examples) -> 
     """Write health.json for the report and health.csv, a row an affected example."""
     found = list(measure(ended, audit, train))
     groups = _groups(ended, train)
-    write_json(folder / HEALTH, {"findings": [f.describe() for f in found], "groups": groups})
+    content = {
+        "findings": [f.describe() for f in found],
+        "groups": groups,
+        "compared": len(compared(len(train))),
+    }
+    write_json(folder / HEALTH, content)
     names = train.ids
     with (
         written_whole(folder / HEALTH_LIST) as aside,
@@ -80,16 +85,20 @@ def write_health(folder: Path, ended: Judged, audit: Audit, train: Examples) -> 
 def measure(ended: Judged, audit: Audit, train: Examples) -> Iterable[Finding]:
     """Every kind of problem that was looked for, found or not."""
     task, classes = ended.result.task, ended.result.task.classes
-    rows = torch.arange(min(len(train), MOST))
+    rows = compared(len(train))
     vectors = _vectors(train.x, rows)
     if len(vectors) > 2:
         near = health.neighbours(vectors)
-        limit = health.near_limit(near)
-        yield from _near(health.near_duplicates(near), task.y, classes, len(rows))
+        limit, place = health.near_limit(near), rows.tolist()
+        pairs = [(place[a], place[b], apart) for a, b, apart in health.near_duplicates(near)]
+        yield from _near(pairs, task.y, classes, len(rows))
         if audit.test_x is not None and len(audit.test_x):
-            test = _vectors(audit.test_x, torch.arange(min(len(audit.test_x), MOST)))
-            yield _leaks(health.leaks(health.neighbours(test, vectors, 1), limit), len(test))
-        yield _outliers(health.outliers(near), len(rows))
+            test = compared(len(audit.test_x))
+            close = health.neighbours(_vectors(audit.test_x, test), vectors, 1)
+            found = health.leaks(close, limit)
+            yield _leaks([(int(test[a]), place[b], apart) for a, b, apart in found], len(test))
+        far = health.outliers(near)
+        yield _outliers([(place[row], score) for row, score in far], len(rows))
         yield _split(health.split_classes(vectors, task.y[rows], len(classes)), classes)
     scores = ended.calibration.scores
     if scores is not None:
@@ -97,6 +106,14 @@ def measure(ended: Judged, audit: Audit, train: Examples) -> Iterable[Finding]:
     yield _merged(health.merged_classes(ended.calibration.transition), classes)
     yield _rare(health.rare_classes(task.y, len(classes)), classes)
     yield from _pictures(train)
+
+
+def compared(size: int) -> Tensor:
+    """The examples that are compared with each other: all, or a random part of many."""
+    if size <= MOST:
+        return torch.arange(size)
+    chosen = torch.randperm(size, generator=torch.Generator().manual_seed(0))[:MOST]
+    return chosen.sort().values
 
 
 def _near(
@@ -229,7 +246,7 @@ def _groups(ended: Judged, train: Examples) -> list[dict[str, Any]]:
 
 
 def _vectors(x: Inputs, rows: Tensor) -> Tensor:
-    """The vectors themselves, centred; of pictures, thumbnails."""
+    """The vectors themselves; of pictures that were not encoded, thumbnails."""
     taken = [x.take(part) for part in torch.split(rows, CHUNK)]
     if len(x.shape) == 3:
         small = [adaptive_avg_pool2d(t.float().permute(0, 3, 1, 2), EDGE) for t in taken]

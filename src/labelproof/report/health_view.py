@@ -41,6 +41,7 @@ class HealthView:
     findings: Sequence[Mapping[str, Any]]
     shown: Sequence[ShownFinding]
     groups: Sequence[Mapping[str, Any]]
+    part: str  # which examples were compared, where not all were
 
 
 def health_view(facts: Facts, shown: Shown) -> HealthView | None:
@@ -48,11 +49,13 @@ def health_view(facts: Facts, shown: Shown) -> HealthView | None:
     if not facts.health:
         return None
     names = dict(zip(facts.rows.index.tolist(), facts.rows.ids, strict=True))
-    findings = facts.health["findings"]
+    findings, compared = facts.health["findings"], facts.health.get("compared", 0)
+    few = 0 < compared < facts.size
     return HealthView(
         findings=findings,
         shown=[_finding(one, names, shown) for one in findings if one["entries"]],
         groups=facts.health.get("groups", [])[:GROUPS],
+        part=f"{compared:,} of {facts.size:,} examples, drawn at random," if few else "",
     )
 
 

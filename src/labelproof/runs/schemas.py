@@ -216,6 +216,7 @@ class HealthRecord(Struct):
 
     findings: list[FindingRecord]
     groups: list[GroupRecord] = []
+    compared: Count = 0  # examples, at random, that were compared with each other
 
 
 class LinkRecord(Struct):
