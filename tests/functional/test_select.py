@@ -114,14 +114,25 @@ def test_posterior_is_bayes_rule_in_the_units_of_the_values():
     assert fit.posterior(values)[0] > 0.9
 
 
-def test_histogram_agrees_with_exact_fit(monkeypatch):
-    values = mixture(5, 210_000, -3, 4, 0.6, (1.5, 1.0)).float()
-    coarse = fn.two_gaussians(values)
+@pytest.mark.parametrize("split", [fn.two_gaussians, fn.mirrored_gaussians])
+@pytest.mark.parametrize("gap", [0.5, 2.0, 7.0])
+@pytest.mark.parametrize("share", [0.05, 0.6, 0.95])
+def test_histogram_agrees_with_exact_fit(monkeypatch, split, gap, share):
+    values = mixture(5, 21_000, -gap / 2, gap / 2, share, (1.5, 1.0)).float()
+    coarse = split(values)
     monkeypatch.setattr(select, "EXACT_UP_TO", 10**9)
-    exact = fn.two_gaussians(values)
+    exact = split(values)
     assert not torch.equal(coarse, exact)  # the histogram was in use
     assert ((coarse > 0.5) == (exact > 0.5)).double().mean() >= 0.999
     assert (coarse - exact).abs().max() < 1e-3
+
+
+def test_blocks_make_no_difference(monkeypatch):
+    values = mixture(7, 5000, -3, 4, 0.6, (1.5, 1.0))
+    whole = fn.two_gaussians(values), fn.mirrored_gaussians(values)
+    monkeypatch.setattr(select, "BLOCK", 100)
+    torch.testing.assert_close(fn.two_gaussians(values), whole[0])
+    torch.testing.assert_close(fn.mirrored_gaussians(values), whole[1])
 
 
 def test_histogram_of_far_outliers_and_few_points(monkeypatch):

@@ -10,7 +10,9 @@ Shapes: B batch, C classes, N training examples.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -21,9 +23,10 @@ from labelproof.functional.dirichlet import at_least_single
 MAX_ITERATIONS = 10
 TOLERANCE = 1e-2  # on the mean log-likelihood
 EXTRA_VARIANCE = 5e-4  # of values normalised to [0, 1]
-EXACT_UP_TO = 200_000  # more values than this are fitted through a histogram
+EXACT_UP_TO = 20_000  # more values than this are fitted through a histogram
 LEAST_KEPT = 0.5  # a mirrored split that keeps less than this share is not to be trusted
 BINS = 8192  # a bin is then 1/180 of the least standard deviation
+BLOCK = 1 << 18  # values at a time that stay in the processor's cache
 
 
 def label_margin(logits: Tensor, labels: Tensor) -> Tensor:
@@ -99,12 +102,14 @@ class TwoGaussians:
         """
         if self.weights[0] == 0:
             return torch.ones_like(at_least_single(values))
-        x = values.detach().cpu().double()
+        return _in_blocks(self._posterior, values)
+
+    def _posterior(self, x: Tensor) -> Tensor:
         lower, upper = (
             math.log(weight / std) - 0.5 * ((x - mean) / std) ** 2
             for mean, std, weight in zip(self.means, self.stds, self.weights, strict=True)
         )
-        return torch.sigmoid(upper - lower).to(at_least_single(values))
+        return torch.sigmoid(upper - lower)
 
 
 def two_gaussians(values: Tensor) -> Tensor:
@@ -128,7 +133,8 @@ def fit_two_gaussians(values: Tensor) -> TwoGaussians:
 
     The settings are those of DPC: values normalised to [0, 1], at most 10 iterations, an end when
     the mean log-likelihood changes by less than 0.01, and 5e-4 added to each variance. More than
-    200,000 values are fitted through a fine histogram.
+    20,000 values are fitted through a histogram of 8192 bins, each at the mean of its values. A bin
+    is at most 1/180 of a standard deviation wide. Posteriors are within 1e-3 of the exact fit's.
 
     Args:
         values: (N,) finite values.
@@ -140,11 +146,10 @@ def fit_two_gaussians(values: Tensor) -> TwoGaussians:
     Raises:
         BadInput: if there is no value, or one is NaN or infinite.
     """
-    x = _finite(values)
-    low, high = x.min().item(), x.max().item()
+    low, high = _range(values)
     if low == high:
         return TwoGaussians(means=(low, low), stds=(0.0, 0.0), weights=(0.0, 1.0))
-    points, counts = _points((x - low) / (high - low))
+    points, counts = _points(values.detach().cpu(), low, high)
     weights, means, variances = _expectation_maximisation(points, counts)
     order = means.argsort(stable=True)
     return TwoGaussians(
@@ -166,21 +171,41 @@ def mirrored_gaussians(margins: Tensor, steps: int = 100) -> Tensor:
         margins: (N,) given label's logit minus the largest other one.
         steps: of expectation and maximisation.
     """
-    m = _finite(margins)
-    m = m / m.abs().max().clamp_min(1e-300)  # the scale does not matter
-    second = m.square().mean()
+    largest = max(map(abs, _range(margins))) or 1e-300  # the scale does not matter
+    few = len(margins) <= EXACT_UP_TO
+    m = margins.detach().cpu().double() / largest
+    m, counts = (
+        (m, torch.ones_like(m)) if few else _points(margins.detach().cpu(), -largest, largest)
+    )
+    m = m if few else 2 * m - 1
+    logit = _mirrored(m, counts, steps)
+    return _in_blocks(lambda x: torch.sigmoid(logit(x / largest)), margins)
+
+
+def _mirrored(m: Tensor, counts: Tensor, steps: int) -> Callable[[Tensor], Tensor]:
+    """The clean logit of a margin, by mirrored Gaussians fitted to weighted points."""
+    total = counts.sum()
+
+    def mean_of(values: Tensor) -> Tensor:
+        return (counts * values).sum() / total
+
+    second = mean_of(m.square())
     wrong = (m < 0).to(m.dtype)  # start: wrong where the network disagrees
-    logit = before = torch.full_like(m, torch.inf)
+    before = torch.full_like(m, torch.inf)
     for _ in range(steps):
-        share = wrong.mean().clamp(1e-6, 1 - 1e-6)
-        mean = ((1 - 2 * wrong) * m).mean().clamp_min(0)  # a right label is the likelier one
+        share = mean_of(wrong).clamp(1e-6, 1 - 1e-6)
+        mean = mean_of((1 - 2 * wrong) * m).clamp_min(0)  # a right label is the likelier one
         spread = (second - mean.square()).clamp_min(1e-6 * second.clamp_min(1e-12))
-        logit = 2 * mean * m / spread + torch.log((1 - share) / share)
-        wrong = torch.sigmoid(-logit)
+        logit = partial(_mirrored_logit, mean, spread, torch.log((1 - share) / share))
+        wrong = torch.sigmoid(-logit(m))
         if (wrong - before).abs().max() < 1e-6:
             break
         before = wrong
-    return torch.sigmoid(logit).to(at_least_single(margins))
+    return logit
+
+
+def _mirrored_logit(mean: Tensor, spread: Tensor, offset: Tensor, m: Tensor) -> Tensor:
+    return 2 * mean * m / spread + offset
 
 
 def mirrored_or_free(margins: Tensor, threshold: float) -> Tensor:
@@ -243,20 +268,41 @@ def _finite(values: Tensor) -> Tensor:
     return x
 
 
+def _range(values: Tensor) -> tuple[float, float]:
+    """Smallest and largest value; refuses what is not finite, which the two always show."""
+    if values.ndim == 1 and len(values):
+        low, high = (bound.item() for bound in torch.aminmax(values.detach()))
+        if math.isfinite(low) and math.isfinite(high):
+            return low, high
+    x = _finite(values)  # says what is wrong
+    return x.min().item(), x.max().item()
+
+
 def _pair(values: Tensor) -> tuple[float, float]:
     first, second = values.tolist()
     return first, second
 
 
-def _points(x: Tensor) -> tuple[Tensor, Tensor]:
+def _points(values: Tensor, low: float, high: float) -> tuple[Tensor, Tensor]:
     """Sorted points in [0, 1] and their counts: the values themselves, or means of fine bins."""
-    if len(x) <= EXACT_UP_TO:
+    if len(values) <= EXACT_UP_TO:
+        x = (values.double() - low) / (high - low)
         return x.sort().values, torch.ones_like(x)
-    bins = (x * BINS).long().clamp(max=BINS - 1)
-    counts = torch.bincount(bins, minlength=BINS).double()
-    sums = torch.bincount(bins, weights=x, minlength=BINS)
+    counts, sums = torch.zeros(2, BINS, dtype=torch.float64)
+    for block in torch.split(values, BLOCK):
+        x = (block.double() - low) / (high - low)
+        bins = (x * BINS).long().clamp_(max=BINS - 1)
+        counts += torch.bincount(bins, minlength=BINS)
+        sums += torch.bincount(bins, weights=x, minlength=BINS)
     filled = counts > 0
     return sums[filled] / counts[filled], counts[filled]
+
+
+def _in_blocks(apply: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
+    """`apply` to all values in double precision, a block at a time, in their own type and place."""
+    values = at_least_single(values.detach())
+    parts = [apply(block.cpu().double()).to(values) for block in torch.split(values, BLOCK)]
+    return torch.cat(parts)
 
 
 def _best_split(points: Tensor, counts: Tensor) -> Tensor:
