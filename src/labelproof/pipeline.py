@@ -5,7 +5,7 @@ spec -> read -> assemble -> settle what was left open -> train -> judge -> write
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -92,7 +92,7 @@ def assemble(spec: RunSpec, given: Given = NOTHING) -> Assembled:
     assert data is not None
     prepared, held = prepare(data, given.test, spec.noise, spec.seed), None
     if spec.reviewed:
-        prepared, held = hold(prepared, data, spec.reviewed)
+        prepared, data, held = hold(prepared, data, spec.reviewed)
     method = given.method or chosen_method(
         spec.method, data.kind, spec.settings, spec.recipe, len(data)
     )
@@ -120,6 +120,7 @@ def run(
     *,
     resume: bool = False,
     reporter: Reporter | None = None,
+    announce: Callable[[Assembled], None] | None = None,
 ) -> Judged:
     """Carry out a spec; where it names a folder, leave a run there that can be resumed.
 
@@ -128,9 +129,12 @@ def run(
         given: data, a method or a network in memory, in place of what the spec names.
         resume: go on with what the folder holds; where it holds nothing, start.
         reporter: follows the progress.
+        announce: told of the run before it begins.
     """
     spec = _writing(spec)
     parts, folder = assemble(spec, given), spec.out
+    if announce is not None:
+        announce(parts)
     with locked(folder) if folder else nullcontext(), threads_of(folder if resume else None):
         return _run(parts, given, resume, reporter)
 

@@ -14,9 +14,11 @@ from fitting import fit
 from labelproof.data.readers import load
 from labelproof.errors import BadInput
 from labelproof.recipes.recipe import chosen_method
+from labelproof.review.corrected import export
 from labelproof.review.refit_job import Again
 from labelproof.runs.held import hold
 from labelproof.runs.prepare import prepare
+from labelproof.runs.reread import read_again
 from labelproof.runs.reviewed import open_review
 from labelproof.runs.spec import load_spec
 
@@ -48,7 +50,7 @@ def test_reviewed_labels_are_put_in_and_held(data: Path, run: Path) -> None:
     given = {int(row["index"]): int(row["given"]) for row in table(run)}
     decide(run, {5: "0", 9: str(given[9])})
     examples = load(data)
-    prepared, held = hold(prepare(examples, noise=NOISE), examples, run)
+    prepared, _, held = hold(prepare(examples, noise=NOISE), examples, run)
     wanted = {**given, 5: 0}
     assert prepared.task.y.tolist() == [wanted[i] for i in range(60)]
     assert prepared.task.fixed is not None
@@ -67,7 +69,7 @@ def test_a_second_review_adds_to_the_first(data: Path, run: Path, tmp_path: Path
     certain = {row["index"] for row in table(second) if float(row["p_clean"]) == 1}
     assert {"5", "7"} <= certain
     decide(second, {5: "2", 11: "1"})
-    prepared, held = hold(prepare(examples, noise=NOISE), examples, second)
+    prepared, _, held = hold(prepare(examples, noise=NOISE), examples, second)
     assert dict(zip(held.index.tolist(), held.labels.tolist(), strict=True)) == {5: 2, 7: 1, 11: 1}
     assert prepared.task.y[[5, 7, 11]].tolist() == [2, 1, 1]
 
@@ -120,7 +122,7 @@ def test_labels_corrected_in_the_data_itself_may_agree_with_the_review(
     y[5] = 0
     np.savez(data, x=x, y=y)
     examples = load(data)
-    prepared, _ = hold(prepare(examples), examples, run)
+    prepared, _, _ = hold(prepare(examples), examples, run)
     assert prepared.task.y.tolist() == y.tolist()
 
 
@@ -142,3 +144,57 @@ def test_a_missing_list_of_held_labels_is_said(data: Path, run: Path, tmp_path: 
     (second / "reviewed.csv").unlink()
     with pytest.raises(BadInput, match=r"reviewed\.csv"):
         hold(prepare(examples, noise=NOISE), examples, second)
+
+
+def remove(run: Path, *rows: int) -> None:
+    review = open_review(run, write=True)
+    review.decisions.decide([{"index": row, "decision": "remove"} for row in rows])
+    review.decisions.close()
+
+
+def test_removed_examples_are_left_out_of_the_next_fit(
+    data: Path, run: Path, tmp_path: Path
+) -> None:
+    decide(run, {5: "0", 20: "1"})
+    remove(run, 3, 20)
+    examples, method = load(data), chosen_method("ce", "vectors", {"epochs": 1})
+    second, third = tmp_path / "second", tmp_path / "third"
+    again = {"name": "ce", "noise": NOISE}
+    fit(examples, method, reviewed=run, out=second, **again)
+    record = json.loads((second / "run.json").read_text())
+    assert record["task"]["size"] == len(table(second)) == 58
+    assert record["reviewed"]["removed"] == [3, 20]
+    assert record["reviewed"]["count"] == 1  # the label of a removed example is none to hold
+    names = {row["id"]: row for row in table(second)}
+    assert not {"3", "20"} & names.keys()
+    assert names["5"]["given"] == "0"
+    assert names["59"]["index"] == "57"
+    assert "2 examples removed by a person were left out." in (second / "report.html").read_text()
+    remove(second, 57)  # example 59 of the data
+    prepared, left, held = hold(prepare(examples, noise=NOISE), examples, second)
+    assert held.removed == (3, 20, 59)
+    assert prepared.task.size == len(left) == 57
+    assert prepared.audit.truth is not None
+    assert prepared.audit.truth.tolist() == [i % 3 for i in range(60) if i not in (3, 20, 59)]
+    fit(examples, method, reviewed=second, out=third, **again)
+    assert len(table(third)) == 57
+
+
+def test_a_run_without_removed_examples_is_read_and_exported_again(tmp_path: Path) -> None:
+    source = tmp_path / "data.csv"
+    source.write_text("size,label\n" + "".join(f"{i % 7},{'ab'[i % 2]}\n" for i in range(20)))
+    first = trained(source, tmp_path / "first")
+    remove(first, 4)
+    examples, method = load(source), chosen_method("ce", "vectors", {"epochs": 1})
+    second = tmp_path / "second"
+    spec = {"name": "ce", "reviewed": first, "out": second, "reading": {"data": source}}
+    fit(examples, method, **spec)
+    review = open_review(second)
+    again = read_again(second, review.record, review.rows)
+    assert len(again) == 19
+    assert again.captions is not None
+    assert again.captions[4] == "size=5"  # the sixth row of the file
+    remove(second, 0)
+    export(open_review(second), tmp_path / "new.csv")
+    lines = source.read_text().splitlines()
+    assert (tmp_path / "new.csv").read_text().splitlines() == [lines[0], *lines[2:5], *lines[6:]]

@@ -211,7 +211,10 @@ def test_plan_says_what_was_understood(labelproof, vectors, tmp_path):
     code, out, _ = labelproof("plan", vectors, "--method", "ce", "--show-views", "views.png")
     assert code == 0
     assert "240 vectors of 8" in out
-    assert "epochs of about" in out
+    assert "Time:    about" in out
+    assert "lambda_u" not in out  # plain words first
+    assert "momentum" not in out
+    assert "momentum" in labelproof("plan", vectors, "--method", "ce", "--details")[1]
     assert (tmp_path / "views.png").read_bytes().startswith(b"\x89PNG")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["blobs.npz", "views.png"]
 
@@ -219,11 +222,11 @@ def test_plan_says_what_was_understood(labelproof, vectors, tmp_path):
 def test_plan_counts_the_calibration(labelproof, vectors):
     words = ("plan", vectors, "--method", "ce")
     _, folds, _ = labelproof(*words)
-    assert "either half trained once more: about" in folds
+    assert "either half trained once more" in folds
     _, quick, _ = labelproof(*words, "--calibrate", "quick")
-    assert "calibration quick, which trains nothing" in quick
+    assert "calibration  quick, which trains nothing" in quick
     _, recipe, _ = labelproof("plan", "digits", "-m", "ce", "--recipe", "cifar10-symmetric-0.5")
-    assert "calibration quick" in recipe  # as fit does it
+    assert "calibration  quick" in recipe  # as fit does it
 
 
 def test_plan_and_fit_read_alike(labelproof, tmp_path):
@@ -294,3 +297,48 @@ def test_labels_that_differ_in_capitals_are_merged_on_request(labelproof, tmp_pa
     words = ("fit", "mixed.npz", "--method", "ce", "--epochs", 1, "--merge-labels", "--out", "run")
     assert labelproof(*words)[0] == 0
     assert '"merge_labels": true' in (tmp_path / "run" / "run.json").read_text()
+
+
+TABLE = """id,age,price,city,joined,note,clean,label
+"""
+
+
+def test_plan_says_what_becomes_of_each_column(labelproof, tmp_path):
+    words = "the service was slow but the people were nice number"
+    lines = [
+        f"r{i},{'' if i % 10 == 0 else 20 + i % 7},€ {i}.50,{('Rome', 'Oslo')[i % 3 == 0]},"
+        f"{1 + i % 28:02d}/01/2023,{words} {i},{'ab'[i % 2]},{'ab'[(i % 2) ^ (i % 9 == 0)]}"
+        for i in range(60)
+    ]
+    (tmp_path / "t.csv").write_text(TABLE + "\n".join(lines) + "\n")
+    code, out, err = labelproof("plan", "t.csv", "--method", "ce")
+    assert code == 0
+    rows = {line.split()[0]: line for line in out.splitlines() if line.startswith("  ")}
+    assert "the given label" in rows["label"]
+    assert "names the rows" in rows["id"]
+    assert "number" in rows["age"]
+    assert "6 (10%): the median, and marked" in rows["age"]
+    assert "number" in rows["price"]
+    assert "each of 2 values" in rows["city"]
+    assert "day first" in rows["joined"]
+    assert "use --text-column" in rows["note"]
+    assert "nearly repeats the label" in rows["clean"]
+    assert "--text-column note" in err
+
+
+def test_plan_looks_at_a_few_of_many_rows(labelproof, tmp_path):
+    lines = [f"{i % 13},{'ab'[i // 5000]}" for i in range(10000)]
+    (tmp_path / "t.csv").write_text("size,label\n" + "\n".join(lines) + "\n")
+    code, out, _ = labelproof("plan", "t.csv", "--method", "ce")
+    assert code == 0
+    assert "10000 vectors of 1, in memory; 4000 of them were looked at" in out
+    assert "Classes: 2 (a: 5000, b: 5000)" in out
+
+
+def test_fit_says_at_the_start_what_it_does_and_how_long(labelproof, vectors):
+    words = ("fit", vectors, "--method", "ce", "--epochs", 2, "--out", "run")
+    _, _, err = labelproof(*words)
+    first = err.splitlines()
+    assert first[0].startswith("Run:     take the vectors as they are; train ce (Cross-entropy)")
+    assert "Time:    about" in first[1]
+    assert "Run:" not in labelproof(*words, "--resume")[2]

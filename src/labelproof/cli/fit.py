@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +16,20 @@ from rich.console import Console
 from labelproof import pipeline
 from labelproof.cli import options as opt
 from labelproof.cli.multilabel import runs_of
+from labelproof.cli.plan_lines import run_line, scratch_lines
 from labelproof.cli.read_data import read
 from labelproof.cli.specs import spec_from
 from labelproof.report.several import write_joint
 from labelproof.run_files import LABELS, REPORT, RUN
 from labelproof.runs import folder as runfolder
+from labelproof.runs.forecast import forecast
+from labelproof.runs.prepare import Assembled
 from labelproof.runs.spec import RunSpec
 from labelproof.training import ranks
 from labelproof.training.log import reporter_for
 from labelproof.training.ranks import Ranks
+
+PATIENCE, MEASURED = 3.0, 256  # seconds and examples for telling how long a run takes
 
 
 def fit(
@@ -125,8 +131,13 @@ def _run(spec: RunSpec, resume: bool, here: Ranks) -> None:
     try:
         given = ranks.in_turn(lambda: read(spec, console))
         given = replace(given, command=tuple(sys.argv))
-        reporter = reporter_for(console) if here.first else None
-        pipeline.run(spec, given, resume=resume, reporter=reporter)
+        pipeline.run(
+            spec,
+            given,
+            resume=resume,
+            reporter=reporter_for(console) if here.first else None,
+            announce=partial(_announce, console) if _alone(spec, resume, here) else None,
+        )
     except KeyboardInterrupt:
         console.print(_stopped(spec, here.world), soft_wrap=True, highlight=False)
         sys.exit(130)
@@ -144,6 +155,21 @@ def _notes(folder: Path, here: Ranks) -> list[str]:
             "differ from those of either number by rounding alone"
         )
     return notes
+
+
+def _alone(spec: RunSpec, resume: bool, here: Ranks) -> bool:
+    """Whether a new run begins in one process, so that its time can be measured."""
+    return here.world == 1 and not (resume and spec.out and (spec.out / RUN).exists())
+
+
+def _announce(console: Console, parts: Assembled) -> None:
+    """What the run will do, and how long that takes here."""
+    torch.optim.SGD([torch.zeros(1)], lr=0.1)  # imports much; a timer must not interrupt that
+    coming, lines = forecast(parts, patience=PATIENCE, most=MEASURED), [run_line(parts)]
+    if coming.measured or parts.prepared.task.kind == "images":
+        lines.append(f"Time:    {coming.total()} on this machine")
+    text = "\n".join(lines + scratch_lines(coming, parts))
+    console.print(text, soft_wrap=True, highlight=False, markup=False)
 
 
 def _stopped(spec: RunSpec, processes: int) -> str:
@@ -167,8 +193,6 @@ def in_words(folder: Path) -> str:
         f"{suspects} of {size} labels look wrong ({suspects / size:.1%}); "
         f"estimated share of wrong labels {summary['noise_rate_estimate']:.1%}.",
     ]
-    settled = (record.get("chosen") or {}).values()
-    lines += [choice["why"] for choice in settled if choice["trials"]]
     lines += _annotated(summary)
     lines += _measured(summary)
     lines.append(f"The report, for a browser: {folder / REPORT}")

@@ -34,7 +34,8 @@ From = Annotated[
 Reviewed = Annotated[
     Path | None,
     typer.Option(
-        help="A reviewed run on the same data; its decisions are put in and held fixed.",
+        help="A reviewed run on the same data; its decisions are put in and held fixed, "
+        "removed examples are left out.",
         metavar="RUN",
         rich_help_panel=READING,
     ),
@@ -243,6 +244,12 @@ Resume = Annotated[
     typer.Option(
         "--resume",
         help="Continue the run in --out. Start it if there is none; do nothing if it is finished.",
+    ),
+]
+Details = Annotated[
+    bool,
+    typer.Option(
+        "--details", "--verbose", help="Also print every setting, the network and memory."
     ),
 ]
 ShowViews = Annotated[

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -20,9 +21,12 @@ from rich.text import Text
 from labelproof import pipeline
 from labelproof.data.examples import Examples
 from labelproof.data.readers import SourceOptions, load
+from labelproof.runs.forecast import duration
 from labelproof.runs.spec import RunSpec
 
 Advance = Callable[[int, int], None]
+TOLD_AT = 3  # calls after which the time left is told
+LONG = 20.0  # seconds of encoding that are worth a note
 
 
 def read(spec: RunSpec, console: Console | None = None) -> pipeline.Given:
@@ -70,12 +74,29 @@ def _bar(console: Console, data: str) -> Iterator[tuple[Advance, Advance]]:
     )
     quiet = not console.is_terminal
     with Progress(*columns, console=console, transient=True, disable=quiet) as bar:
-        yield _steps(bar, f"reading {data}"), _steps(bar, "encoding")
+        yield _steps(bar, f"reading {data}"), _told(console, _steps(bar, "encoding"))
 
 
 def _steps(bar: Progress, what: str) -> Advance:
     task = bar.add_task(what, total=None, visible=False)
     return lambda done, total: bar.update(task, completed=done, total=total, visible=True)
+
+
+def _told(console: Console, advance: Advance) -> Advance:
+    """As `advance`; says once how long encoding takes, for those who see no bar."""
+    calls: list[tuple[float, int]] = []
+
+    def step(done: int, total: int) -> None:
+        advance(done, total)
+        calls.append((time.perf_counter(), done))
+        (start, first), (now, last) = calls[0], calls[-1]
+        if len(calls) == TOLD_AT and last > first and not console.is_terminal:
+            left = (total - last) * (now - start) / (last - first)
+            if left > LONG:
+                text = f"note: encoding {total} examples takes about {duration(left)}, once"
+                console.print(text, soft_wrap=True, highlight=False)
+
+    return step
 
 
 class Rate(ProgressColumn):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import Any, overload
 
@@ -19,13 +20,13 @@ class Captions(Sequence[str]):
             show: Writes a row in short.
             without: Columns that are no part of what is shown, such as the label.
         """
-        self._size = len(frame)
+        self._rows: Sequence[int] = range(len(frame))
         self._show = show
         names = [name for name in frame.columns if name not in without]
         self._columns = {str(name): frame[name].to_numpy(dtype=object) for name in names}
 
     def __len__(self) -> int:
-        return self._size
+        return len(self._rows)
 
     @overload
     def __getitem__(self, row: int) -> str: ...
@@ -34,12 +35,19 @@ class Captions(Sequence[str]):
     def __getitem__(self, row: int | slice) -> str | list[str]:
         """One caption, or a list of them."""
         if isinstance(row, slice):
-            return [self._show(place) for place in range(self._size)[row]]
-        return self._show(range(self._size)[row])
+            return [self._show(place) for place in self._rows[row]]
+        return self._show(self._rows[row])
+
+    def part(self, rows: Sequence[int]) -> Captions:
+        """Some of the rows."""
+        fewer = copy.copy(self)
+        fewer._rows = [self._rows[row] for row in rows]
+        return fewer
 
     def cells(self, row: int) -> list[tuple[str, str]]:
         """The row with all its columns: name and value, a gap as nothing."""
-        return [(name, _shown(values[row])) for name, values in self._columns.items()]
+        place = self._rows[row]
+        return [(name, _shown(values[place])) for name, values in self._columns.items()]
 
 
 def _shown(value: Any) -> str:

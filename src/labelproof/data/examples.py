@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Literal, Protocol
 
+import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from labelproof.data.captions import Captions
 from labelproof.data.votes import Votes
+from labelproof.errors import BadInput
 
 Kind = Literal["images", "vectors"]
 
@@ -93,6 +97,35 @@ class Subset:
         return hashlib.sha256(self.x.digest().encode() + rows).hexdigest()
 
 
+@dataclass(frozen=True)
+class Repeated:
+    """A few inputs, spread evenly over many, that stand for those around them."""
+
+    x: Inputs
+    count: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one example."""
+        return self.x.shape
+
+    @property
+    def resident(self) -> bool:
+        """As the inputs it takes from."""
+        return self.x.resident
+
+    def __len__(self) -> int:
+        return self.count
+
+    def take(self, index: Tensor) -> Tensor:
+        """Rows of the few."""
+        return self.x.take(index * len(self.x) // self.count)
+
+    def digest(self) -> str:
+        """Hash of the few and of how many they stand for."""
+        return hashlib.sha256(f"{self.x.digest()}{self.count}".encode()).hexdigest()
+
+
 class Encoder(Protocol):
     """Turns rows or texts into vectors, fitted on the training data; saved beside the model."""
 
@@ -128,3 +161,39 @@ class Examples:
 
     def __len__(self) -> int:
         return len(self.x)
+
+
+def without(examples: Examples, removed: Collection[int]) -> Examples:
+    """The examples but for some, by index; an example without a name keeps its number as one.
+
+    Raises:
+        BadInput: If an index is none of an example.
+    """
+    if not removed:
+        return examples
+    if min(removed) < 0 or max(removed) >= len(examples):
+        raise BadInput(
+            f"expected examples 0 to {len(examples) - 1} to leave out, but {max(removed)} is "
+            "named; use the data that was reviewed."
+        )
+    gone = set(removed)
+    rows = torch.tensor([row for row in range(len(examples)) if row not in gone])
+    picked = partial(_picked, rows=rows.tolist())
+    captions = examples.captions
+    return replace(
+        examples,
+        x=Subset(examples.x, rows),
+        raw=Subset(examples.raw, rows) if examples.raw is not None else None,
+        labels=None if examples.labels is None else np.asarray(examples.labels)[rows.numpy()],
+        truth=None if examples.truth is None else np.asarray(examples.truth)[rows.numpy()],
+        ids=picked(examples.ids) or [str(row) for row in rows.tolist()],
+        captions=captions.part(rows.tolist())
+        if isinstance(captions, Captions)
+        else picked(captions),
+        groups=picked(examples.groups),
+        votes=examples.votes.part(rows) if examples.votes else None,
+    )
+
+
+def _picked(values: Sequence[str] | None, rows: Sequence[int]) -> list[str] | None:
+    return None if values is None else [values[row] for row in rows]

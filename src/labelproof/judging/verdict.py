@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,13 +51,16 @@ def judge(
         folder: where that training is saved, to go on from after an interruption.
         reporter: follows it.
     """
+    start = time.perf_counter()
     calibration = calibrate(result, trunk, how, seed=seed, folder=folder, reporter=reporter)
+    took = time.perf_counter() - start
     sure = calibrated(result, calibration, audit)
     crowd = calibration.crowd
     table = suspect_table(sure, posterior=crowd.posterior) if crowd else suspect_table(sure)
     summary = {
         **summarise(sure, result.probabilities.argmax(1), table, audit),
         **found(result, sure, table, calibration, audit),
+        "seconds_calibration": round(took, 1),
         "chosen": dict(result.chosen),
         **votes_summary(result.task, crowd, audit),
     }

@@ -58,6 +58,9 @@ def done(facts: Facts) -> list[str]:
             f"{many(record['reviewed']['count'], 'label')} had been confirmed or corrected by a "
             "person and held fixed."
         )
+    gone = (record.get("reviewed") or {}).get("removed") or ()
+    if gone:
+        lines.append(f"{many(len(gone), 'example')} removed by a person were left out.")
     return lines
 
 

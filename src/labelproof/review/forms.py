@@ -23,6 +23,7 @@ from labelproof.data.readers.npz import read_arrays
 from labelproof.errors import BadInput
 from labelproof.files import written_whole
 from labelproof.judging.label_table import Codes
+from labelproof.runs.reread import removed_before
 from labelproof.runs.reviewed import Reviewed
 from labelproof.runs.seal import WITHHELD
 from labelproof.runs.spec import spec_of
@@ -83,8 +84,9 @@ def write_npz_labels(review: Reviewed, path: Path, key: str, out: Path) -> None:
     arrays, _ = read_arrays(path, {key})
     if key not in arrays:
         raise BadInput(f"expected labels under the key {key!r} in {path.name}; restore the file.")
-    old = arrays[key]
-    new = _remaining(review, respell(review, old.reshape(-1).tolist(), path))
+    old, before = arrays[key], set(removed_before(review.record))
+    cells = [cell for row, cell in enumerate(old.reshape(-1).tolist()) if row not in before]
+    new = _remaining(review, respell(review, cells, path))
     save_array(np.array(new, dtype=None if old.dtype.kind in "US" else old.dtype), out)
 
 
@@ -144,12 +146,13 @@ def _write_csv(review: Reviewed, table: Table, out: Path) -> None:
     place = found.header.index(table.label)
     where = found.header.index(table.file) if table.file else None
     body = rows[1:]
-    kept = kept_rows(review, [row[where] for row in body] if where is not None else None, len(body))
+    kept, gone = kept_rows(
+        review, [row[where] for row in body] if where is not None else None, len(body)
+    )
     _fits(review, kept, table)
     new = respell(review, [body[row][place] for row in kept], table.path)
     for row, cell in zip(kept, new, strict=True):
         body[row][place] = cell
-    gone = _gone(review, kept)
     body = [row for place, row in enumerate(body) if place not in gone]
     delimiter = "\t" if out.suffix.lower() == ".tsv" else found.delimiter
     with written_whole(out) as aside, aside.open("w", encoding="utf-8", newline="") as file:
@@ -163,7 +166,7 @@ def _write_parquet(review: Reviewed, table: Table, out: Path) -> None:
     content = parquet.read_table(table.path)
     cells = content.column(table.label).to_pylist()
     files = content.column(table.file).to_pylist() if table.file else None
-    kept = kept_rows(review, files, len(cells))
+    kept, gone = kept_rows(review, files, len(cells))
     _fits(review, kept, table)
     new = respell(review, [cells[row] for row in kept], table.path)
     for row, cell in zip(kept, new, strict=True):
@@ -171,7 +174,6 @@ def _write_parquet(review: Reviewed, table: Table, out: Path) -> None:
     place = content.schema.get_field_index(table.label)
     field = content.schema.field(place)
     content = content.set_column(place, field, arrow.array(cells, type=field.type))
-    gone = _gone(review, kept)
     content = content.take([row for row in range(len(cells)) if row not in gone])
     with written_whole(out) as aside:
         if out.suffix.lower() in PARQUET:
@@ -201,17 +203,22 @@ def _remaining(review: Reviewed, labels: Sequence[Any]) -> list[Any]:
     return [label for index, label in enumerate(labels) if index not in gone]
 
 
-def _gone(review: Reviewed, kept: Sequence[int]) -> set[int]:
-    """Rows of the table whose examples a person removed."""
-    return {kept[index] for index in review.decisions.removed()}
+def kept_rows(
+    review: Reviewed, files: Sequence[Any] | None, size: int
+) -> tuple[list[int], set[int]]:
+    """Rows of a table that are examples of the run, and rows that people removed, then or now.
 
-
-def kept_rows(review: Reviewed, files: Sequence[Any] | None, size: int) -> list[int]:
-    """Rows of a table that became examples: all but those whose picture could not be read."""
+    Rows whose picture could not be read are neither.
+    """
     bad = {entry["path"] for entry in (review.record.get("data") or {}).get("unreadable") or ()}
-    if files is None or not bad:
-        return list(range(size))
-    return [row for row, name in enumerate(files) if printable(str(name).strip()) not in bad]
+    names = enumerate(files if files is not None and bad else ())
+    read = [row for row, name in names if printable(str(name).strip()) not in bad]
+    read = read or list(range(size))
+    before = set(removed_before(review.record))
+    kept = [row for index, row in enumerate(read) if index not in before]
+    gone = {row for index, row in enumerate(read) if index in before}
+    now = review.decisions.removed()
+    return kept, gone | {kept[index] for index in now if index < len(kept)}
 
 
 def _fits(review: Reviewed, kept: Sequence[int], table: Table) -> None:

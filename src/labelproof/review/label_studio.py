@@ -56,8 +56,9 @@ def config(classes: Sequence[str], kind: str) -> str:
 def tasks(review: Reviewed, shown: Shown) -> Iterator[dict[str, Any]]:
     """Suspects and decided labels, worst first, as tasks with annotations and predictions."""
     rows, classes, decided = review.rows, review.classes, review.decided()
+    gone = set(review.decisions.removed())
     for place, index in enumerate(rows.index.tolist()):
-        if not rows.suspect[place] and index not in decided:
+        if index in gone or (not rows.suspect[place] and index not in decided):
             continue
         data = _data(review, shown, index, rows.ids[place])
         target = _target(data)

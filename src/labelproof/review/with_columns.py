@@ -136,7 +136,7 @@ def _file_column(review: Reviewed) -> str | None:
 def _fitted(review: Reviewed, files: Sequence[Any], source: Path) -> Columns:
     """The new columns, a cell for each row of the source; `files` says what each row is called."""
     columns = findings_of(review)
-    places = kept_rows(review, files, len(files))
+    places, _ = kept_rows(review, files, len(files))
     if len(places) != len(review.rows):
         raise BadInput(
             f"{printable(source.name)} has {len(places)} rows, but the run was trained on "

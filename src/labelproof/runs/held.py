@@ -11,17 +11,22 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from labelproof.data.examples import Examples
+from labelproof.csv_cells import safe
+from labelproof.data.examples import Examples, without
 from labelproof.errors import BadInput
 from labelproof.files import write_text
+from labelproof.judging.crossfit import part_of
+from labelproof.judging.label_table import Codes
 from labelproof.run_files import HELD
 from labelproof.runs.prepare import Held, Prepared
-from labelproof.runs.reread import digest, read_held
+from labelproof.runs.reread import digest, read_held, removed_before
 from labelproof.runs.reviewed import Reviewed, open_review
 
 
-def hold(prepared: Prepared, data: Examples, run: Path) -> tuple[Prepared, Held]:
+def hold(prepared: Prepared, data: Examples, run: Path) -> tuple[Prepared, Examples, Held]:
     """Put the reviewed labels of `run` into a task of the same data, and hold them fixed.
+
+    Examples that a person removed are left out, of the task and of the data.
 
     Args:
         prepared: The task as the data and the options give it.
@@ -32,22 +37,58 @@ def hold(prepared: Prepared, data: Examples, run: Path) -> tuple[Prepared, Held]
         BadInput: If nothing was decided, or data, classes or labels are others than in that run.
     """
     review = open_review(run)
-    decided = review.decided()
-    if not decided:
+    decided, gone = review.decided(), set(review.decisions.removed())
+    if not decided and not gone:
         raise BadInput(
             f"no label of {run} has been reviewed yet; start with: labelproof review {run}"
         )
+    earlier = removed_before(review.record)
+    there, seen = _left(prepared, earlier), without(data, earlier)
     before = read_held(run, review.record)
-    _same_data(prepared, data, review, before)
+    _same_data(there, seen, review, before)
     codes = review.codes()
     fixed = {**{index: codes[name] for index, name in before.items()}, **decided}
-    _same_labels(prepared, review, fixed)
-    index = np.array(sorted(fixed), dtype=np.int64)
-    held = Held(run=run, index=index, labels=np.array([fixed[i] for i in index.tolist()]))
-    y, mask = prepared.task.y.clone(), torch.zeros(prepared.task.size, dtype=torch.bool)
-    y[torch.from_numpy(index)] = torch.from_numpy(held.labels)
-    mask[torch.from_numpy(index)] = True
-    return replace(prepared, task=replace(prepared.task, y=y, fixed=mask)), held
+    _same_labels(there, review, fixed)
+    numbers = _numbers(len(data), earlier)
+    removed = (*earlier, *(int(numbers[index]) for index in gone))
+    labels = {int(numbers[i]): code for i, code in fixed.items() if i not in gone}
+    return _held(prepared, data, run, labels, tuple(sorted(removed)))
+
+
+def _held(
+    prepared: Prepared,
+    data: Examples,
+    run: Path,
+    labels: Mapping[int, int],
+    removed: tuple[int, ...],
+) -> tuple[Prepared, Examples, Held]:
+    """Task and data less the removed examples, with labels put in; both by number in the data."""
+    task = prepared.task
+    index = torch.tensor(sorted(labels), dtype=torch.int64)
+    y, mask = task.y.clone(), torch.zeros(task.size, dtype=torch.bool)
+    y[index], mask[index] = torch.tensor([labels[i] for i in index.tolist()]).long(), True
+    fixed = mask if labels else None
+    left = _left(replace(prepared, task=replace(task, y=y, fixed=fixed)), removed)
+    place = torch.from_numpy(np.flatnonzero(mask.numpy()[_numbers(task.size, removed)]))
+    held = Held(
+        run=run, index=place.numpy(), labels=left.task.y[place].numpy(), removed=tuple(removed)
+    )
+    return left, without(data, removed), held
+
+
+def _numbers(size: int, removed: Sequence[int]) -> Codes:
+    """Numbers in the data of the examples that are left."""
+    return np.setdiff1d(np.arange(size), np.array(removed, dtype=np.int64))
+
+
+def _left(prepared: Prepared, removed: Sequence[int]) -> Prepared:
+    """Task and audit without some examples."""
+    if not removed:
+        return prepared
+    rows = torch.from_numpy(_numbers(prepared.task.size, removed))
+    truth = prepared.audit.truth
+    audit = replace(prepared.audit, truth=None if truth is None else truth[rows])
+    return replace(prepared, task=part_of(prepared.task, rows), audit=audit)
 
 
 def write_held(folder: Path, held: Held, classes: Sequence[str], ids: Sequence[str] | None) -> None:
@@ -56,7 +97,8 @@ def write_held(folder: Path, held: Held, classes: Sequence[str], ids: Sequence[s
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(("index", "id", "label"))
     for index, code in zip(held.index.tolist(), held.labels.tolist(), strict=True):
-        writer.writerow((index, ids[index] if ids is not None else str(index), classes[code]))
+        name = ids[index] if ids is not None else str(index)
+        writer.writerow((index, safe(name), safe(classes[code])))
     write_text(folder / HELD, out.getvalue())
 
 

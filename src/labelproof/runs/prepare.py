@@ -37,8 +37,9 @@ class Held:
     """Labels that people confirmed or corrected, in this review or an earlier one."""
 
     run: Path  # the run that was reviewed
-    index: Codes
+    index: Codes  # among the examples that are left
     labels: Codes
+    removed: tuple[int, ...] = ()  # examples that people removed, by their number in the data
 
     def describe(self) -> dict[str, Any]:
         """What run.json says of them."""
@@ -47,6 +48,7 @@ class Held:
             "run": str(self.run),
             "count": len(self.index),
             "sha256": hashlib.sha256(both).hexdigest(),
+            "removed": list(self.removed),
         }
 
 

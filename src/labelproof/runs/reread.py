@@ -9,11 +9,12 @@ from typing import Any
 
 import torch
 
+from labelproof.csv_cells import plain
 from labelproof.data.encoders.pictures import standing_for
 from labelproof.data.encoders.saved import load_encoder
 from labelproof.data.encoders.text_choice import texts_standing_for
 from labelproof.data.encoders.texts import TextEncoder
-from labelproof.data.examples import Examples
+from labelproof.data.examples import Examples, without
 from labelproof.data.readers import Progress, load
 from labelproof.data.task import Task
 from labelproof.errors import BadInput
@@ -35,12 +36,17 @@ def read_held(folder: Path, record: Mapping[str, Any]) -> dict[int, str]:
     path = folder / HELD
     try:
         with path.open(encoding="utf-8", newline="") as file:
-            held = {int(row["index"]): row["label"] for row in csv.DictReader(file)}
+            held = {int(row["index"]): plain(row["label"]) for row in csv.DictReader(file)}
         if len(held) != record["reviewed"]["count"] or not _fits(held, record["task"]):
             raise ValueError("it does not fit run.json")
     except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
         raise BadInput(f"{path} is missing or damaged ({error}); restore the run folder.") from None
     return held
+
+
+def removed_before(record: Mapping[str, Any]) -> list[int]:
+    """Examples that were left out of a run because people removed them, by number in the data."""
+    return sorted((record.get("reviewed") or {}).get("removed") or ())
 
 
 def _fits(held: Mapping[int, str], task: Mapping[str, Any]) -> bool:
@@ -71,6 +77,7 @@ def read_again(
         examples = standing_for(examples, encoding)
     elif isinstance(examples.encoder, TextEncoder) and (folder / ENCODER).is_file():
         examples = texts_standing_for(examples, load_encoder(folder))
+    examples = without(examples, removed_before(record))
     held = read_held(folder, record)
     if (
         len(examples) != len(rows)

@@ -56,6 +56,7 @@ class HeldRecord(Struct):
 
     run: str
     count: Count
+    removed: list[Count] = []
 
 
 class AnyRecord(Struct):
@@ -123,6 +124,7 @@ class SummaryRecord(Struct):
     suspect_precision_estimate: Number = None
     noise_rate_true: Number = None
     seconds: Finite = 0.0
+    seconds_calibration: Finite = 0.0
     calibration: str = ""
     doubts: list[str] = []
     chosen: dict[str, Any] | None = None

@@ -31,10 +31,13 @@ class Estimate:
         return sum(epochs * seconds for epochs, seconds in self.phases.values())
 
 
-def estimate(task: Task, method: Method, trunk: Trunk, device: torch.device) -> Estimate:
+def estimate(
+    task: Task, method: Method, trunk: Trunk, device: torch.device, sample: int = SAMPLE
+) -> Estimate:
     """Train each phase for one epoch on a few examples and scale up to the whole set."""
-    rows = torch.linspace(0, task.size - 1, min(SAMPLE, task.size)).long()
-    few = replace(task, x=Subset(task.x, rows), y=task.y[rows], fixed=None)
+    rows = torch.linspace(0, task.size - 1, min(sample, task.size)).long()
+    votes = task.votes.part(rows) if task.votes else None
+    few = replace(task, x=Subset(task.x, rows), y=task.y[rows], fixed=None, votes=votes)
     scale = task.size / len(rows)
     with torch.random.fork_rng(devices=[]):
         run = Run(few, trunk, device=device, seed=0)

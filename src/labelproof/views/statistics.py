@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from labelproof.data.examples import Inputs
+from labelproof.data.examples import Inputs, Repeated
 
 Colour = tuple[float, float, float]
 
@@ -33,6 +33,7 @@ def image_statistics(
     Returns:
         Mean and standard deviation, a number a channel; 1 for the deviation of a constant one.
     """
+    inputs = _once(inputs)
     count = min(len(inputs), sample)
     mean, std = _moments(inputs, torch.arange(count) * len(inputs) // count)
     spread = torch.where(std == 0, 255.0, std)
@@ -41,9 +42,15 @@ def image_statistics(
 
 def vector_statistics(inputs: Inputs) -> tuple[Tensor, Tensor]:
     """Mean and standard deviation of each feature over all vectors, (D,) float32 each."""
+    inputs = _once(inputs)
     mean, std = _moments(inputs, torch.arange(len(inputs)))
     # What is left of a constant feature is rounding, and must not be divided by.
     return mean.float(), torch.where(std <= 1e-7 * mean.abs(), 0.0, std).float()
+
+
+def _once(inputs: Inputs) -> Inputs:
+    """Each of a few that stand for many, once: repeated, their statistics are the same."""
+    return inputs.x if isinstance(inputs, Repeated) else inputs
 
 
 def _moments(inputs: Inputs, index: Tensor) -> tuple[Tensor, Tensor]:

@@ -11,7 +11,7 @@ from labelproof.data.encoders.choose import worth_encoding
 from labelproof.data.encoders.encode import BATCH
 from labelproof.data.encoders.pictures import with_vectors
 from labelproof.data.encoders.registry import AUTO, DEFAULT, NONE, picture_encoder
-from labelproof.data.examples import Examples, Resident
+from labelproof.data.examples import Examples, Repeated, Resident
 
 FEW = 2 * BATCH  # pictures that are encoded
 SAMPLE = 120  # pictures that decide whether to encode
@@ -43,6 +43,6 @@ def glance(examples: Examples, name: str) -> Glance:
     parts.append(work(few[-BATCH:]))
     seconds = (time.perf_counter() - start) * len(examples) / len(few[-BATCH:])
     vectors = torch.cat([torch.from_numpy(part) for part in parts]).half()
-    again = torch.arange(len(examples)) % len(vectors)
-    stand_in = with_vectors(replace(examples, test=None), encoder, Resident(vectors[again]))
+    repeated = Repeated(Resident(vectors), len(examples))
+    stand_in = with_vectors(replace(examples, test=None), encoder, repeated)
     return Glance(examples=stand_in, encoder=encoder.name, seconds=seconds)

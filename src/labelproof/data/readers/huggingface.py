@@ -21,6 +21,7 @@ from labelproof.data.readers.image_folder import labelled_images
 from labelproof.data.readers.picture_bytes import open_picture
 from labelproof.data.readers.pixels import Unreadable
 from labelproof.data.readers.reading_options import Progress, SourceOptions
+from labelproof.data.readers.sampling import seen, spread
 from labelproof.data.readers.table import from_frame
 from labelproof.errors import BadInput, RunFailed
 
@@ -129,6 +130,9 @@ def _examples(
     image = _image_column(rows, roles, datasets)
     if image is not None:
         return _images(rows, image, roles, names, options, like, progress, about)
+    if options.sample is not None and len(rows) > options.sample:
+        about = {**about, **seen(options.sample, len(rows))}
+        rows = rows.select(spread(len(rows), options.sample).tolist())
     vectors = [name for name in rows.column_names if _is_vector(rows.features[name])]
     if vectors and roles.text is None:
         return _vectors(rows, vectors, roles, names, options, like, about)

@@ -8,9 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
-from labelproof.data.examples import Examples
+from labelproof.data.examples import Examples, Repeated
 from labelproof.data.labels import encode_labels, label_notes
 from labelproof.data.readers.delimited import (
     FILE_NAMES,
@@ -24,6 +25,7 @@ from labelproof.data.readers.file_names import is_image, printable, subfolders, 
 from labelproof.data.readers.picture_bytes import Blobs, FileBlobs
 from labelproof.data.readers.picture_inputs import Pictures, prepare
 from labelproof.data.readers.reading_options import Progress, SourceOptions
+from labelproof.data.readers.sampling import few_pictures, seen
 from labelproof.data.readers.voted_labels import voted_labels
 from labelproof.data.votes import Votes
 from labelproof.errors import BadInput
@@ -98,7 +100,7 @@ def labelled_images(
         first_row=first_row,
         merge=options.merge_labels,
     )
-    pictures = prepare(blobs, options, like, progress, printable(about["path"]))
+    pictures = _pictures(blobs, options, like, progress, printable(about["path"]))
     rows = pictures.rows
     labels = coded.labels[rows] if coded.labels is not None else None
     rare = label_notes(labels, coded.classes) if labels is not None and like is None else ()
@@ -120,6 +122,25 @@ def labelled_images(
                 *_bad_note(pictures),
             ],
         },
+    )
+
+
+def _pictures(
+    blobs: Blobs,
+    options: SourceOptions,
+    like: Examples | None,
+    progress: Progress | None,
+    what: str,
+) -> Pictures:
+    """All pictures; or for a plan a few that stand for all."""
+    few = few_pictures(blobs) if options.sample is not None else None
+    if few is None:
+        return prepare(blobs, options, like, progress, what)
+    found = prepare(few, replace(options, max_bad=1.0, cache=None), like, None, what)
+    return Pictures(
+        x=Repeated(found.x, len(blobs)),
+        rows=np.arange(len(blobs)),
+        about={**found.about, **seen(len(few), len(blobs))},
     )
 
 

@@ -36,14 +36,14 @@ def copies(features: Frame, given: npt.NDArray[Any] | None) -> dict[str, str]:
     return found
 
 
-def unused_texts(features: Frame) -> list[str]:
-    """Notes about columns of free text, which a table of features does not use."""
-    return [
-        f"the column {str(name)!r} looks like text and is not used: to learn from it, add "
-        f"--text-column {name}"
+def unused_texts(features: Frame) -> dict[str, str]:
+    """Columns of free text, which a table of features does not use, each with a note."""
+    return {
+        str(name): f"the column {str(name)!r} looks like text and is not used: to learn from it, "
+        f"add --text-column {name}"
         for name in features.columns
         if kind_of(features[name]) == "category" and holds_texts(features[name])
-    ]
+    }
 
 
 def _agreement(series: Any, labels: npt.NDArray[Any], classes: set[str]) -> float:

@@ -35,6 +35,7 @@ class SourceOptions:
     merge_labels: bool = False  # labels that differ in capitals or blanks alone are one class
     files: Path | None = None  # CSV that names the picture of each vector of an .npz
     shard: tuple[int, int] | None = None  # read the first of two: every n-th picture from the i-th
+    sample: int | None = None  # for a plan: read so many rows, or a few pictures, instead of all
     text_model: Path | None = None  # folder of a transformer, for embeddings of texts
 
     @property

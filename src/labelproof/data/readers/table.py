@@ -32,6 +32,7 @@ from labelproof.data.readers.image_folder import check_files, labelled_images
 from labelproof.data.readers.leakage import copies, unused_texts
 from labelproof.data.readers.picture_bytes import FileBlobs
 from labelproof.data.readers.reading_options import Progress, SourceOptions
+from labelproof.data.readers.sampling import seen, spread
 from labelproof.data.readers.table_files import (
     EXCEL,
     LINES,
@@ -46,6 +47,8 @@ from labelproof.data.votes import Votes
 from labelproof.errors import BadInput
 
 COPY = "nearly repeats the label"
+TEXT = "looks like text: use --text-column"
+BESIDE = "not used beside texts"
 MOST_SHOWN = 12  # columns in the caption of a row
 
 
@@ -96,9 +99,14 @@ def from_frame(
     if like is None and (roles.annotators or roles.annotator):
         frame, roles, found = with_majority(frame, roles, options, what, first_row)
         votes, names = found.votes, found.classes
+    if options.sample is not None and roles.file is None and len(frame) > options.sample:
+        rows = spread(len(frame), options.sample)
+        about = {**about, **seen(len(rows), len(frame))}
+        frame, votes = frame.iloc[rows], votes.part(torch.from_numpy(rows)) if votes else None
     given = frame[roles.label].to_numpy(dtype=object) if roles.label else None
-    roles, features, copied = _features(frame, roles, options, given, like)
-    about = {**about, "columns": roles.present(), "left_out": {str(n): COPY for n in copied}}
+    used = _used(frame, roles, options, given, like)
+    roles, features = used.roles, used.features
+    about = {**about, "columns": roles.present(), "left_out": used.left_out}
     beside = _Beside(
         given=given,
         truth=frame[roles.truth].to_numpy(dtype=object) if roles.truth else None,
@@ -124,13 +132,13 @@ def from_frame(
     encoded = _encode(frame, features, roles, options, like, what, first_row)
     warnings = [
         *(votes.notes if votes else ()),
-        *copied.values(),
-        *(unused_texts(features) if like is None and roles.text is None else ()),
+        *used.notes,
         *coded.warnings,
         *encoded.warnings,
         *(giveaways(features, coded.labels) if like is None else ()),
     ]
-    return _rows(beside, coded, encoded, {**about, "warnings": warnings})
+    about = {**about, "missing": _missing(features), "warnings": warnings}
+    return _rows(beside, coded, encoded, about)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,16 +155,38 @@ class _Beside:
     first_row: int
 
 
-def _features(
+@dataclass(frozen=True, kw_only=True)
+class _Used:
+    """The columns that are features, and why others are not."""
+
+    roles: Roles
+    features: Frame
+    left_out: dict[str, str]
+    notes: tuple[str, ...]
+
+
+def _used(
     frame: Frame, roles: Roles, options: SourceOptions, given: Any, like: Examples | None
-) -> tuple[Roles, Frame, dict[str, str]]:
+) -> _Used:
     """Roles and columns to learn from, without those that nearly repeat the label."""
     features = frame.drop(columns=[*roles.named, *options.drop_columns], errors="ignore")
     if like is not None:
-        return roles, features, {}
+        return _Used(roles=roles, features=features, left_out={}, notes=())
     copied = copies(features, given)
     roles, features = recognise(roles, features.drop(columns=list(copied)))
-    return roles, features, copied
+    alone = roles.text is not None
+    texts = {} if alone or roles.file is not None else unused_texts(features)
+    left_out = {**dict.fromkeys(map(str, copied), COPY), **dict.fromkeys(texts, TEXT)}
+    if alone:
+        left_out |= dict.fromkeys(map(str, features.columns), BESIDE)
+    notes = (*copied.values(), *texts.values())
+    return _Used(roles=roles, features=features, left_out=left_out, notes=notes)
+
+
+def _missing(features: Frame) -> dict[str, int]:
+    """How many cells are empty, by column; full columns are left out."""
+    counts = features.isna().sum()
+    return {str(name): int(count) for name, count in counts.items() if count}
 
 
 def _pictures(

@@ -1,0 +1,180 @@
+"""What `labelproof plan` says, line by line; `fit` uses some of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from labelproof.data.encoders.glance import Glance
+from labelproof.data.encoders.pictures import PictureEncoding
+from labelproof.data.encoders.registry import DEFAULT
+from labelproof.data.encoders.texts import AnyTexts
+from labelproof.data.examples import Examples
+from labelproof.data.readers import find_duplicates
+from labelproof.data.readers.sampling import SAMPLE
+from labelproof.data.task import Task
+from labelproof.judging.crossfit import FEWEST
+from labelproof.runs.forecast import HOUR, Forecast, calibrated_twice, duration
+from labelproof.runs.prepare import Assembled
+from labelproof.training.settings import settings_of
+
+SHOWN = 10  # classes, duplicates and files listed one by one
+MOST_BYTES = 300e6  # of inputs that are compared with each other
+
+
+def data_line(examples: Examples, task: Task) -> str:
+    """How many examples of what, and how much of it was looked at."""
+    shape = " x ".join(map(str, examples.x.shape))
+    held = "in memory" if examples.x.resident else "read from disk as needed"
+    text = f"Data:    {task.size} {examples.kind} of {shape}, {held}"
+    told = examples.about.get(SAMPLE)
+    return f"{text}; {told['read']} of them were looked at" if told else text
+
+
+def class_line(task: Task) -> str:
+    """The classes with their numbers of examples."""
+    counts = task.y.bincount(minlength=task.num_classes).tolist()
+    named = [f"{name}: {n}" for name, n in zip(task.classes, counts, strict=True)]
+    more = [f"and {len(named) - SHOWN} more"] if len(named) > SHOWN else []
+    return f"Classes: {task.num_classes} ({', '.join(named[:SHOWN] + more)})"
+
+
+def file_lines(examples: Examples) -> list[str]:
+    """The test part, and files that cannot be read."""
+    lines = []
+    if examples.test is not None:
+        lines.append(f"Test:    {len(examples.test)} examples came with the data")
+    bad = examples.about.get("unreadable") or ()
+    if bad:
+        lines.append(f"Unreadable files, left out: {len(bad)}")
+        lines += [f"  {row['path']}: {row['reason']}" for row in bad[:SHOWN]]
+    return lines
+
+
+def duplicate_lines(examples: Examples) -> list[str]:
+    """Equal inputs, those with different labels one by one."""
+    one = 4 * float(_numbers(examples))
+    if SAMPLE in examples.about or one * len(examples) > MOST_BYTES:
+        return ["Copies:  not looked for in data this large; the report lists them"]
+    found = find_duplicates(examples)
+    if not found.groups:
+        return ["Copies:  none"]
+    groups = f"{len(found.conflicting)} group{'s' * (len(found.conflicting) != 1)}"
+    lines = [
+        f"Copies:  {found.extra} example{'s repeat' if found.extra > 1 else ' repeats'} another "
+        f"byte for byte, {groups} of them with different labels"
+    ]
+    names, classes, labels = examples.ids, examples.classes or (), examples.labels
+    for group in found.conflicting[:SHOWN]:
+        each = [
+            f"{names[i] if names is not None else i} = {classes[int(labels[i])]}"  # type: ignore[index]
+            for i in group
+        ]
+        more = [f"and {len(each) - SHOWN} more"] if len(each) > SHOWN else []
+        lines.append("  same bytes, different labels: " + ", ".join(each[:SHOWN] + more))
+    return lines
+
+
+def _numbers(examples: Examples) -> int:
+    count = 1
+    for edge in examples.x.shape:
+        count *= edge
+    return count
+
+
+def encoder_line(seen: Glance) -> list[str]:
+    """What makes vectors of pictures, and how long that takes."""
+    if seen.encoder is None:
+        return [seen.why] if seen.why else []
+    return [
+        f"Encoder: {seen.encoder}, about {duration(seen.seconds)} for all pictures, once; "
+        "then kept in the cache"
+    ]
+
+
+def run_line(parts: Assembled) -> str:
+    """What a run does, in a sentence without numbers of the method."""
+    title = parts.method.about.title
+    calibrated = {
+        "folds": "judge every label by a model that has not seen it",
+        "quick": "judge every label by the model itself",
+        "off": "leave probabilities as they are",
+    }
+    how = "folds" if calibrated_twice(parts) else "quick" if parts.spec.how != "off" else "off"
+    epochs = sum(phase.epochs for phase in parts.method.plan())
+    return (
+        f"Run:     {source_words(parts)}; train {parts.spec.method} ({title}) for {epochs} "
+        f"epoch{'s' * (epochs != 1)}; {calibrated[how]}"
+    )
+
+
+def source_words(parts: Assembled) -> str:
+    """What the network will see."""
+    encoder, kind = parts.data.encoder, parts.prepared.task.kind
+    if isinstance(encoder, PictureEncoding):
+        return f"turn pictures into vectors ({encoder.name})"
+    if isinstance(encoder, AnyTexts):
+        return "turn texts into vectors"
+    if kind == "images":
+        return f"learn from the pixels, from scratch ({parts.net})"
+    return "turn columns into numbers" if encoder is not None else "take the vectors as they are"
+
+
+def time_lines(coming: Forecast, parts: Assembled) -> list[str]:
+    """How long it takes here, and what each part takes."""
+    lines = [f"Time:    {coming.total()} on this machine (measured on a few examples)"]
+    if coming.measured is None:
+        return lines + scratch_lines(coming, parts)
+    if coming.encoding:
+        lines.append(f"  encoding     {duration(coming.encoding)}, once")
+    if coming.trials:
+        lines.append(
+            f"  trials       {duration(coming.trials)} to choose a setting of the method "
+            "(--set lambda_u=0 does without)"
+        )
+    lines.append(f"  training     {duration(coming.training)}")
+    lines.append(f"  calibration  {_calibration(coming, parts)}")
+    return lines + scratch_lines(coming, parts)
+
+
+def _calibration(coming: Forecast, parts: Assembled) -> str:
+    how = parts.spec.how
+    if calibrated_twice(parts):
+        return (
+            f"{duration(coming.calibration)}: either half trained once more "
+            "(--calibrate quick does without)"
+        )
+    if how == "folds":
+        return f"quick, since folds needs {FEWEST} examples"
+    return f"{how}, which trains nothing"
+
+
+def scratch_lines(coming: Forecast, parts: Assembled) -> list[str]:
+    """Advice where training on pixels takes more than an hour here."""
+    if parts.prepared.task.kind != "images" or coming.seconds <= HOUR:
+        return []
+    return [
+        "note: training on pixels from scratch takes more than an hour on this machine. "
+        f"An encoder needs minutes: --encoder {DEFAULT}"
+    ]
+
+
+def detail_lines(parts: Assembled, coming: Forecast) -> list[str]:
+    """Every setting, the network, its memory, and each phase."""
+    lines = [f"Network: {parts.net} on {parts.device}"]
+    measured = coming.measured
+    if measured is not None:
+        lines.append(
+            f"Memory:  {measured.data_bytes / 1e6:.1f} MB of data, "
+            f"{measured.parameters * 12 / 1e6:.1f} MB of weights, gradients and momentum"
+        )
+        lines += [
+            f"Phase:   {name}, {epochs} epochs of about {seconds:.1f} s"
+            for name, (epochs, seconds) in measured.phases.items()
+        ]
+    return [*lines, f"Method:  {parts.spec.method}", *_settings(settings_of(parts.method))]
+
+
+def _settings(values: Mapping[str, Any]) -> list[str]:
+    width = max(map(len, values), default=0)
+    return [f"  {name:{width}}  {value}" for name, value in values.items()]

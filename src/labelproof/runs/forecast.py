@@ -1,0 +1,112 @@
+"""How long a run will take, measured on a few of its own examples within a few seconds."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from labelproof.errors import RunFailed
+from labelproof.judging.crossfit import FEWEST, part_of, split, suited_to_half
+from labelproof.judging.tune import settled_for_now, trial_seconds, undecided
+from labelproof.runs.deadline import OutOfTime, at_most
+from labelproof.runs.prepare import Assembled
+from labelproof.training.estimate import Estimate, estimate
+from labelproof.training.protocol import Method
+
+PATIENCE = 4.0  # seconds that measuring may take
+FEW, MORE = 32, 1024  # examples that are measured; a few pictures tell before many do
+HOUR = 3600.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forecast:
+    """Seconds that the parts of a run take; without `measured`, bounds from below."""
+
+    training: float
+    trials: float | None = None  # None where nothing was left open
+    calibration: float = 0.0
+    encoding: float = 0.0
+    measured: Estimate | None = None
+
+    @property
+    def seconds(self) -> float:
+        """All parts together."""
+        return self.encoding + (self.trials or 0.0) + self.training + self.calibration
+
+    def total(self) -> str:
+        """The whole in words."""
+        about = "about" if self.measured else "more than"
+        return f"{about} {duration(self.seconds)}"
+
+
+def forecast(
+    parts: Assembled, encoding: float = 0.0, patience: float = PATIENCE, most: int = MORE
+) -> Forecast:
+    """Measure a few batches and extrapolate to the whole run.
+
+    Args:
+        parts: The run.
+        encoding: Seconds that encoding will take before.
+        patience: Seconds that the measurement may take.
+        most: Examples that are measured at the most. With fewer than usual, trials are not
+            measured, and calibration is taken to last as long as training.
+    """
+    method = settled_for_now(parts.method, parts.prepared.task.kind)
+    found, trials, again = _measure(parts, method, patience, most)
+    if found is None:
+        task = parts.prepared.task
+        epochs = sum(phase.epochs for phase in method.plan())
+        least = patience * task.size / min(FEW, task.size) * epochs
+        return Forecast(training=least, encoding=encoding)
+    return Forecast(
+        training=found.seconds,
+        trials=trials if undecided(parts.method) else None,
+        calibration=(found.seconds if again is None else again) * calibrated_twice(parts),
+        encoding=encoding,
+        measured=found,
+    )
+
+
+def calibrated_twice(parts: Assembled) -> bool:
+    """Whether either half of the data is trained once more to judge the other."""
+    return parts.spec.how == "folds" and parts.prepared.task.size >= FEWEST
+
+
+def _measure(
+    parts: Assembled, method: Method, patience: float, most: int
+) -> tuple[Estimate | None, float, float | None]:
+    """Training, trials and calibration, as far as there was time for them."""
+    task, trunk, device = parts.prepared.task, parts.trunk, parts.device
+    found, trials, again, end = None, 0.0, None, time.perf_counter() + patience
+    try:
+        with at_most(patience):
+            if task.kind == "images":
+                found = estimate(task, method, trunk, device, FEW)
+            if found is None or _quick(found, task.size, end):
+                found = estimate(task, method, trunk, device, most)
+            if undecided(parts.method) and most >= MORE:
+                trials = trial_seconds(task, parts.method, trunk, device)
+            if calibrated_twice(parts) and task.kind == "vectors" and most >= MORE:
+                half = part_of(task, split(task.y, seed=0)[0])
+                again = 2 * estimate(half, suited_to_half(method, task.size), trunk, device).seconds
+    except (OutOfTime, RunFailed):
+        pass
+    return found, trials, again
+
+
+def _quick(found: Estimate, size: int, end: float) -> bool:
+    """Whether many more examples can be measured in half of the time that is left."""
+    each = sum(seconds for _, seconds in found.phases.values()) / size
+    return each * min(MORE, size) < (end - time.perf_counter()) / 2
+
+
+def duration(seconds: float) -> str:
+    """Seconds in words: `45 seconds`, `3.5 minutes`, `12 hours`, `9 days`."""
+    if seconds >= 3 * 24 * HOUR:
+        return f"{seconds / 24 / HOUR:,.0f} days"
+    if seconds >= 2 * HOUR:
+        return f"{seconds / HOUR:.0f} hours"
+    if seconds >= 60:
+        return f"{seconds / 60:.1f} minutes"
+    whole = max(1, round(seconds))
+    return f"{whole} second{'s' * (whole != 1)}"

@@ -1,0 +1,55 @@
+"""`plan` on pictures: a few are decoded, whatever the number; advice where pixels take too long."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from labelproof.data.readers import SourceOptions, load, pictures
+from labelproof.data.readers.sampling import PICTURES, QUICK
+from labelproof.runs.forecast import duration
+
+
+@pytest.fixture
+def photos(tmp_path):
+    """More pictures than are read in full, of three classes."""
+    rng = np.random.default_rng(0)
+    for number in range(QUICK + 40):
+        (tmp_path / "photos" / "abc"[number % 3]).mkdir(parents=True, exist_ok=True)
+        pixels = rng.integers(0, 255, (40, 40, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(tmp_path / f"photos/{'abc'[number % 3]}/{number}.png")
+    return tmp_path / "photos"
+
+
+def test_a_plan_decodes_a_few_pictures_and_counts_all(photos, monkeypatch):
+    decoded = []
+    whole = pictures.decode
+    monkeypatch.setattr(pictures, "decode", lambda *of: decoded.append(1) or whole(*of))
+    examples = load(photos, SourceOptions(sample=10))
+    assert len(decoded) == PICTURES
+    assert len(examples) == len(examples.labels) == QUICK + 40
+    assert examples.about["sample"] == {"read": PICTURES, "of": QUICK + 40}
+    assert np.bincount(examples.labels).tolist() == [184, 184, 184]
+
+
+def test_plan_names_the_encoder_where_pixels_take_hours(photos, labelproof):
+    code, out, _ = labelproof("plan", photos, "--encoder", "none", "--net", "resnet50")
+    assert code == 0
+    assert "learn from the pixels, from scratch (resnet50)" in out
+    assert "--encoder efficientnet-lite2" in out
+    assert f"{PICTURES} of them were looked at" in out
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0.2, "1 second"),
+        (45, "45 seconds"),
+        (90, "1.5 minutes"),
+        (9000, "2 hours"),
+        (9e5, "10 days"),
+    ],
+)
+def test_durations_in_words(seconds, words):
+    assert duration(seconds) == words
