@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import torch
 import typer
@@ -27,6 +28,7 @@ from labelproof.data.encoders.glance import glance
 from labelproof.data.encoders.registry import NONE
 from labelproof.data.readers.sampling import standing_for_all
 from labelproof.runs.forecast import forecast
+from labelproof.runs.spec import RunSpec
 from labelproof.views import views_sheet
 
 ROWS = 4000  # rows of a table that are read closely; pictures see `sampling`
@@ -69,20 +71,23 @@ def plan(
     details: opt.Details = False,
     show_views: opt.ShowViews = None,
 ) -> None:
-    """Show how DATA is read and how long training would take, within seconds. Nothing is trained.
+    """Show how DATA is read and how long training would take. Nothing is trained.
 
-    Of a large data set a few examples are read. Counts, settings and the network: --details.
+    It answers in seconds: of a large data set a few examples are read. --details shows settings.
 
     Example: labelproof plan digits --method dpc --show-views views.png
     """
     spec = spec_from(ctx)
+    _show(spec, details, show_views, Console(soft_wrap=True, highlight=False, markup=False))
+
+
+def _show(spec: RunSpec, details: bool, show_views: Path | None, console: Console) -> None:
     part = replace(spec, reading=replace(spec.reading, sample=ROWS))
     read = read_raw(part)
     raw = standing_for_all(read)
     seen = glance(raw, NONE if show_views else pipeline.wanted_encoder(spec))
     parts = pipeline.assemble(part, pipeline.Given(data=seen.examples))
     task = parts.prepared.task
-    console = Console(soft_wrap=True, highlight=False, markup=False)
     lines = [data_line(raw, task), class_line(task), *file_lines(raw), *duplicate_lines(read)]
     console.print("\n".join([*lines, *column_lines(read), *encoder_line(seen), run_line(parts)]))
     torch.optim.SGD([torch.zeros(1)], lr=0.1)  # imports much; a timer must not interrupt that
