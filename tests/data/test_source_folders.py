@@ -214,7 +214,7 @@ def test_options_that_mean_nothing_are_refused(tmp_path):
     np.savez(tmp_path / "a.npz", x=np.zeros((4, 2)), y=[0, 1, 0, 1])
     (tmp_path / "labels.csv").write_text("file,label\n")
     for data in (tmp_path / "a.npz", "digits"):
-        with pytest.raises(BadInput, match="--labels only with a folder of images"):
+        with pytest.raises(BadInput, match="--labels with a folder of images"):
             load(data, SourceOptions(labels=tmp_path / "labels.csv"))
     with pytest.raises(BadInput, match=r"share between 0 and 1 for --max-bad, but 3 came"):
         load("digits", SourceOptions(max_bad=3))

@@ -8,13 +8,11 @@ import pytest
 import torch
 
 from labelproof.data.readers.vote_table import (
-    agree_or_refuse,
     encode_votes,
     is_votes,
     pick_annotators,
     widen,
 )
-from labelproof.data.votes import Votes
 from labelproof.errors import BadInput
 
 PEOPLE = ("ann", "bob", "cy")
@@ -83,15 +81,6 @@ def test_long_becomes_wide_and_the_last_answer_counts() -> None:
     assert "'ann on p2'" in wide.notes[1]
     with pytest.raises(BadInput, match=r"an annotator in every row of votes.csv, but row 3"):
         widen(ids, np.array(["a", None, *who[2:]], object), label, what="votes.csv", first_row=2)
-
-
-def test_contradictory_tables_are_refused() -> None:
-    one = Votes(table=torch.tensor([[0, 1], [1, -1]]), annotators=("a", "b"))
-    same = Votes(table=torch.tensor([[0], [-1]]), annotators=("a",))
-    agree_or_refuse(one, same)
-    other = Votes(table=torch.tensor([[0], [0]]), annotators=("a",))
-    with pytest.raises(BadInput, match="differ for annotator 'a' on 1 examples"):
-        agree_or_refuse(one, other)
 
 
 def test_annotators_by_name_and_pattern() -> None:

@@ -42,7 +42,11 @@ Reviewed = Annotated[
 ]
 Labels = Annotated[
     Path | None,
-    typer.Option(help="CSV of labels for a flat folder of images.", rich_help_panel=READING),
+    typer.Option(
+        help="CSV of labels for a flat folder of images; or CSV of several people's votes for any "
+        "table or .npz, matched by id: id,annotator,label or a column a person.",
+        rich_help_panel=READING,
+    ),
 ]
 LabelKey = Annotated[
     str, typer.Option(help="Array of an .npz with the given labels.", rich_help_panel=READING)

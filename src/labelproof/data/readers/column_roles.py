@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,8 @@ def assign(
     name = printable(path.name)
     if like is not None:
         return _assign_like(header, options, like)
+    if options.labels is not None:
+        return _assign_beside(header, options, path)
     several = _annotators(header, options, name)
     label = pick(header, options.label_column, LABEL_NAMES, path, "--label-column")
     label = None if several else label
@@ -71,6 +74,22 @@ def assign(
         group=pick(header, options.group, (), path, "--group"),
         annotators=several,
         annotator=pick(header, options.annotator_column, (), path, "--annotator-column"),
+    )
+
+
+def _assign_beside(header: Sequence[str], options: SourceOptions, path: Path) -> Roles:
+    """Roles where the labels are in a table of their own; this one may have votes too."""
+    named = [p for p in options.annotators if any(fnmatchcase(name, p) for name in header)]
+    people = pick_annotators(header, named, printable(path.name)) if named else ()
+    key = options.id_column if options.id_column in header else None
+    return Roles(
+        label=None,
+        truth=pick(header, options.truth_name, (), path, "--truth-key"),
+        id=key or pick(header, None, ("id",), path, "--id-column"),
+        file=pick(header, options.file_column, (), path, "--file-column"),
+        text=pick(header, options.text_column, (), path, "--text-column"),
+        group=pick(header, options.group, (), path, "--group"),
+        annotators=people,
     )
 
 

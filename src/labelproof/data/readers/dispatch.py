@@ -89,8 +89,12 @@ def _check_options(data: str | Path, options: SourceOptions) -> None:
         )
     path = Path(data)
     pictures = str(data) not in NAMES and path.is_dir() and not is_saved_dataset(path)
-    if options.labels is not None and not pictures and (path.exists() or str(data) in NAMES):
+    voted = bool(options.annotators or options.annotator_column)
+    rows = path.is_file() and path.suffix.lower() in (*TABLES, ".npz") and voted
+    there = path.exists() or str(data) in NAMES
+    if options.labels is not None and not pictures and not rows and there:
         raise BadInput(
-            f"expected --labels only with a folder of images, but {printable(path.name)} is none; "
-            "leave it out, and name its labels with --label-column or --label-key"
+            "expected --labels with a folder of images, or with a table or .npz and a table of "
+            f"several people's votes (--annotator-column), but {printable(path.name)} came; leave "
+            "it out, and name its labels with --label-column or --label-key"
         )

@@ -18,6 +18,7 @@ from labelproof.data.readers.delimited import FILE_NAMES, layout, listed, pick, 
 from labelproof.data.readers.image_folder import check_files
 from labelproof.data.readers.reading_options import SourceOptions
 from labelproof.data.readers.vote_table import pick_annotators
+from labelproof.data.readers.votes_beside import votes_beside
 from labelproof.errors import BadInput
 
 Arrays = Mapping[str, npt.NDArray[Any]]
@@ -28,7 +29,8 @@ SHOWN = ("id", "file", "text")  # arrays that say what a person is shown of each
 def load_npz(path: Path, options: SourceOptions, like: Examples | None = None) -> Examples:
     """Examples of an .npz: `x`, `y` or another key, and `x_test`, `y_test`, `classes` if there."""
     wanted = {"x", "x_test", "y_test", "classes", "y", options.label_key, options.truth_key}
-    people = _people(path, options, like)
+    beside = options.labels if like is None else None
+    people = _people(path, options, like) if beside is None else ()
     arrays, shapes = read_arrays(path, {*wanted, VOTES, ANNOTATORS, *people, *SHOWN, options.group})
     if "x" not in arrays:
         raise BadInput(
@@ -40,6 +42,10 @@ def load_npz(path: Path, options: SourceOptions, like: Examples | None = None) -
     votes = _votes(arrays, people, options.label_key) if like is None else None
     names = arrays.get(ANNOTATORS)
     shown = _shown(arrays, options, path) if like is None else Shown()
+    notes: tuple[str, ...] = ()
+    if beside is not None:
+        told = votes_beside(beside, options, shown.ids or [*map(str, range(len(arrays["x"])))])
+        votes, people, notes = told.cells, told.annotators, told.notes
     examples = from_arrays(
         arrays["x"],
         _labels(arrays, shapes, options.label_key, path, like) if votes is None else votes,
@@ -55,6 +61,9 @@ def load_npz(path: Path, options: SourceOptions, like: Examples | None = None) -
         about={"source": "npz", "path": str(path), "label_key": options.label_key, **shown.about},
     )
     groups = _groups(arrays, shapes, options.group, path) if like is None else None
+    if notes:
+        warnings = [*notes, *examples.about.get("warnings", ())]
+        examples = replace(examples, about={**examples.about, "warnings": warnings})
     return replace(examples, captions=shown.texts or examples.captions, groups=groups)
 
 

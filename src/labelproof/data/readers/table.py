@@ -96,7 +96,7 @@ def from_frame(
     if not len(frame):
         raise BadInput(f"expected rows in {what}, but there is only a header; check the file")
     votes = None
-    if like is None and (roles.annotators or roles.annotator):
+    if like is None and (roles.annotators or roles.annotator or options.labels):
         frame, roles, found = with_majority(frame, roles, options, what, first_row)
         votes, names = found.votes, found.classes
     if options.sample is not None and roles.file is None and len(frame) > options.sample:

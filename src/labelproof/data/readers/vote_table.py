@@ -166,8 +166,11 @@ def _refuse_targets(table: npt.NDArray[np.float64], what: str) -> None:
         )
 
 
-def pick_annotators(header: Sequence[str], wanted: Sequence[str], where: str) -> tuple[str, ...]:
+def pick_annotators(
+    header: Sequence[str], wanted: Sequence[str], where: str, without: Sequence[str] = ()
+) -> tuple[str, ...]:
     """The columns that names and patterns such as `rater_*` mean, in the order of the table."""
+    header = [name for name in header if name not in without]
     for pattern in wanted:
         if not any(name == pattern or fnmatchcase(name, pattern) for name in header):
             raise BadInput(
@@ -224,21 +227,6 @@ def widen(ids: Cells, who: Cells, labels: Cells, *, what: str, first_row: int = 
         cells=cells,
         notes=_repeats(repeated),
     )
-
-
-def agree_or_refuse(one: Votes, other: Votes) -> None:
-    """Refuse two tables of the same votes that contradict each other."""
-    shared = [name for name in one.annotators if name in other.annotators]
-    for name in shared:
-        left = one.table[:, one.annotators.index(name)]
-        right = other.table[:, other.annotators.index(name)]
-        differ = (left != right) & (left != BLANK) & (right != BLANK)
-        if differ.any():
-            raise BadInput(
-                f"expected the same votes in both tables, but they differ for annotator {name!r} "
-                f"on {int(differ.sum())} examples (the first is row {int(differ.nonzero()[0])}, "
-                "counting from 0); give one of the two tables"
-            )
 
 
 def vote_notes(votes: Votes, classes: tuple[str, ...]) -> tuple[str, ...]:
@@ -349,10 +337,11 @@ def _blanks(table: Cells) -> npt.NDArray[np.bool_]:
     if table.dtype.kind in "iufb":
         blank: npt.NDArray[np.bool_] = np.isnan(table.astype(float)) | (table < 0)
         return blank
-    return np.array([[_is_blank(value) for value in row] for row in table], dtype=bool)
+    return np.array([[is_blank(value) for value in row] for row in table], dtype=bool)
 
 
-def _is_blank(value: Any) -> bool:
+def is_blank(value: Any) -> bool:
+    """Whether a cell says that somebody did not vote."""
     if isinstance(value, int | float | np.integer | np.floating):
         return bool(value != value or value < 0)
     return _name(value).lower() in BLANKS

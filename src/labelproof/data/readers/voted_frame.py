@@ -12,6 +12,7 @@ from labelproof.data.readers.column_roles import Roles
 from labelproof.data.readers.delimited import LABEL_NAMES
 from labelproof.data.readers.reading_options import SourceOptions
 from labelproof.data.readers.vote_table import EncodedVotes, encode_votes, widen
+from labelproof.data.readers.votes_beside import Beside, together, votes_beside
 from labelproof.errors import BadInput
 
 CONSENSUS = "labelproof: majority of the annotators"
@@ -30,6 +31,9 @@ def with_majority(
         beside = [name for name in others if str(name).lower() in LABEL_NAMES]
         notes = tuple(f"column {n!r} is left out: the annotators have the labels" for n in beside)
         frame = frame.drop(columns=beside)
+    if options.labels is not None:
+        both = _with_beside(frame, roles, options, people, cells)
+        people, cells, notes = both.annotators, both.cells, (*notes, *both.notes)
     coded = encode_votes(
         cells,
         people,
@@ -43,6 +47,19 @@ def with_majority(
     used = [name for name in (*roles.annotators, roles.annotator) if name is not None]
     frame = frame.drop(columns=used).assign(**{CONSENSUS: names})
     return frame, replace(roles, label=CONSENSUS), coded
+
+
+def _with_beside(
+    frame: Frame, roles: Roles, options: SourceOptions, people: tuple[str, ...], cells: Any
+) -> Beside:
+    """The votes of a table of their own, and those of this one where it has some."""
+    assert options.labels is not None
+    numbers = range(len(frame))
+    ids = [str(name).strip() for name in (frame[roles.id] if roles.id else numbers)]
+    other = votes_beside(options.labels, options, ids)
+    if not people:
+        return other
+    return together(Beside(annotators=people, cells=cells, notes=()), other, ids)
 
 
 def _from_long(

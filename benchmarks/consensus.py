@@ -1,0 +1,59 @@
+"""How right a consensus of CIFAR-10N's annotators is: majority, Dawid-Skene, cleanlab, ours.
+
+All that use a classifier get the same out-of-fold scores: five folds of a small network trained on
+the shares of the votes. True labels only measure.
+
+    python benchmarks/consensus.py DATA.npz --annotators rand1 rand2 rand3 --truth-key clean
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import numpy as np
+import torch
+from cleanlab.multiannotator import get_label_quality_multiannotator
+from review_simulation import out_of_fold
+from torch import Tensor
+
+from labelproof.data.votes import Votes, majority, vote_shares
+from labelproof.judging.agreement import krippendorff_alpha
+from labelproof.judging.annotators import dawid_skene, fit_crowd
+from labelproof.judging.vote_weights import crowdlab
+
+
+def cleanlabs(votes: Votes, probs: Tensor) -> Tensor:
+    table = votes.table.double().numpy()
+    table[table < 0] = np.nan
+    told = get_label_quality_multiannotator(table, probs.numpy(), verbose=False)
+    return torch.tensor(told["label_quality"]["consensus_label"].to_numpy())
+
+
+def main() -> None:
+    options = argparse.ArgumentParser()
+    options.add_argument("data")
+    options.add_argument("--annotators", nargs="+", default=["rand1", "rand2", "rand3"])
+    options.add_argument("--truth-key", default="clean")
+    told = options.parse_args()
+    arrays = np.load(told.data)
+    table = torch.from_numpy(np.stack([arrays[n] for n in told.annotators], 1).astype(np.int64))
+    truth = torch.from_numpy(arrays[told.truth_key].astype(np.int64))
+    x = torch.from_numpy(arrays["x"].astype(np.float32))
+    votes = Votes(table=table, annotators=tuple(told.annotators))
+    classes = int(table.max()) + 1
+    scores = out_of_fold(x / x.std(), vote_shares(votes, classes).float(), classes)
+    found = {
+        "majority": majority(votes, classes),
+        "Dawid-Skene": dawid_skene(votes, classes).consensus,
+        "classifier alone": scores.argmax(1),
+        "cleanlab (CROWDLAB)": cleanlabs(votes, scores.softmax(1)),
+        "our CROWDLAB": crowdlab(votes, scores.softmax(1)).argmax(1),
+        "ours": fit_crowd(votes, classes, scores).consensus,
+    }
+    print(f"Krippendorff's alpha {krippendorff_alpha(votes, classes):.3f}")
+    for name, labels in found.items():
+        print(f"{name:20} {(labels == truth).double().mean():.2%} right")
+
+
+if __name__ == "__main__":
+    main()
