@@ -11,11 +11,13 @@ from rich.console import Console
 
 from labelproof.cli.make_report import DataOf, shown_of
 from labelproof.data.encoders.pictures import PictureEncoding
+from labelproof.data.encoders.texts import AnyTexts
 from labelproof.review.corrected import check_out
 from labelproof.review.fiftyone import write_samples
 from labelproof.review.label_studio import write_project
 from labelproof.review.with_columns import write_dataset, write_with_findings
 from labelproof.runs.export import export_folder, export_onnx
+from labelproof.runs.export_texts import export_texts
 from labelproof.runs.load import load_model
 from labelproof.runs.reviewed import open_review
 
@@ -39,6 +41,7 @@ USUAL = {  # the file in the run folder, unless --out names another
     Format.huggingface: "dataset",
     Format.table: "table.csv",
 }
+TEXTS = "model-onnx"  # the folder of a model of texts
 
 
 def export(
@@ -61,7 +64,8 @@ def export(
     """Write the trained model of RUN, or what is known of its labels, for other tools.
 
     The ONNX file takes raw uint8 images or raw vectors and returns calibrated probabilities. The
-    encoder of the images, normalisation, all networks and the calibration are inside. The folder is
+    encoder of the images, normalisation, all networks and the calibration are inside. For texts it
+    is a folder with tokenizer, ONNX file and a README that shows their use. --format folder is
     for labelproof.load_model and `labelproof predict`; loading it runs no code. Neither holds
     training labels.
 
@@ -69,24 +73,33 @@ def export(
 
     Example: labelproof export runs/digits-dpc --format onnx --out model.onnx
     """
-    out = out or run / USUAL[format_]
     if format_ in (Format.onnx, Format.folder):
-        _model(run, format_, out)
+        out = _model(run, format_, out)
     else:
+        out = out or run / USUAL[format_]
         _labels(run, format_, out, data)
     Console(soft_wrap=True, highlight=False).print(str(out))
 
 
-def _model(run: Path, format_: Format, out: Path) -> None:
+def _model(run: Path, format_: Format, named: Path | None) -> Path:
+    """Write the model; returns where."""
     loaded = load_model(run, device="cpu")
     encoder = loaded.like.encoder
+    whole = isinstance(encoder, AnyTexts) and format_ is Format.onnx
+    out = named or run / (TEXTS if whole else USUAL[format_])
     encoding = encoder if isinstance(encoder, PictureEncoding) else None
     if format_ is Format.folder:
         export_folder(run, loaded, out)
-        return
+        return out
+    if isinstance(encoder, AnyTexts) and out.suffix != ".onnx":
+        export_texts(loaded.model, encoder, out)
+        return out
     export_onnx(loaded.model, out, encoding)
-    if encoder is not None and encoding is None:
+    if isinstance(encoder, AnyTexts):
+        _note("this file takes encoded texts; name a folder with --out to take texts.")
+    elif encoder is not None and encoding is None:
         _note("this file takes encoded rows; `labelproof predict` reads the table itself.")
+    return out
 
 
 def _labels(run: Path, format_: Format, out: Path, data: str | None) -> None:

@@ -19,6 +19,7 @@ from labelproof.errors import BadInput
 
 Vectors = npt.NDArray[np.float32]
 MOST_TERMS = 20_000
+TOKEN = r"(?u)\b\w+\b"  # a word
 DIMENSIONS = 256
 LETTERS = 16  # a token that a text may have, before it is cut: enough for any language
 MINILM = "minilm"
@@ -89,13 +90,31 @@ def fit_texts(texts: Sequence[str], column: str, what: str) -> TextEncoder:
     )
 
 
+def term_settings(words: TextEncoder) -> dict[str, Any]:
+    """How terms are counted: arguments of scikit-learn's `CountVectorizer`."""
+    single = words.analyzer == "word"
+    return {
+        "analyzer": words.analyzer,
+        "ngram_range": [1, 2] if single else [1, 3],
+        "token_pattern": TOKEN if single else None,
+        "vocabulary": list(words.vocabulary),
+    }
+
+
+def term_counter(settings: dict[str, Any]) -> Any:
+    """Counts terms as `term_settings` says."""
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    return CountVectorizer(**{**settings, "ngram_range": tuple(settings["ngram_range"])})
+
+
 def _vectorizer(analyzer: str, vocabulary: Sequence[str] | None = None) -> Any:
     from sklearn.feature_extraction.text import TfidfVectorizer  # slow to import, seldom needed
 
     return TfidfVectorizer(
         analyzer=analyzer,
         ngram_range=(1, 2) if analyzer == "word" else (1, 3),
-        token_pattern=r"(?u)\b\w+\b" if analyzer == "word" else None,
+        token_pattern=TOKEN if analyzer == "word" else None,
         sublinear_tf=True,
         max_features=MOST_TERMS,
         vocabulary=list(vocabulary) if vocabulary is not None else None,
@@ -124,13 +143,7 @@ class TransformerEncoder:
 
     def transform(self, texts: Sequence[str]) -> Vectors:
         """Unit vectors (N, D)."""
-        folder = model_folder(self.model)
-        if model_fingerprint(folder) != self.fingerprint:
-            raise BadInput(
-                f"expected the text model of the training run in {self.model}, but it has changed; "
-                "put the same model back"
-            )
-        tokenizer, model = _load_model(str(folder))
+        tokenizer, model = load_transformer(self)
         cut = [text[: LETTERS * self.length] for text in texts]
         order = sorted(range(len(cut)), key=lambda row: len(cut[row]))  # little padding
         parts = [
@@ -225,6 +238,21 @@ def model_fingerprint(folder: Path) -> str:
     for path in sorted(path for path in folder.iterdir() if path.is_file()):
         digest.update(f"{path.name}/{path.stat().st_size}\n".encode())
     return digest.hexdigest()
+
+
+def load_transformer(encoder: TransformerEncoder) -> tuple[Any, Any]:
+    """Tokenizer and network of an encoder.
+
+    Raises:
+        BadInput: If they are not those of the training run any more.
+    """
+    folder = model_folder(encoder.model)
+    if model_fingerprint(folder) != encoder.fingerprint:
+        raise BadInput(
+            f"expected the text model of the training run in {encoder.model}, but it has changed; "
+            "put the same model back"
+        )
+    return _load_model(str(folder))
 
 
 def _load_model(folder: str) -> tuple[Any, Any]:

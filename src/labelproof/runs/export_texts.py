@@ -1,0 +1,260 @@
+"""A model of texts for use elsewhere: a folder with tokenizer and ONNX file.
+
+The ONNX file takes what the tokenizer gives and returns calibrated probabilities (B, C):
+`counts` (B, V), how often each term occurs, for TF-IDF; `input_ids` and `attention_mask` (B, T) for
+a transformer; all three where both stand side by side.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import os
+import shutil
+import tempfile
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+
+from labelproof.data.encoders.texts import (
+    AnyTexts,
+    JoinedTexts,
+    TextEncoder,
+    TransformerEncoder,
+    load_transformer,
+    term_counter,
+    term_settings,
+)
+from labelproof.data.optional_packages import need
+from labelproof.errors import BadInput, RunFailed
+from labelproof.files import write_json
+from labelproof.runs.export import OPSET, Whole
+from labelproof.runs.model import Model
+
+CLOSE = 1e-3  # how far the exported folder may be from `predict`
+NETWORK, TERMS, TOKENIZER, ABOUT = "model.onnx", "terms.json", "tokenizer.json", "about.json"
+SAMPLES = ("", "a short text", "quite another text, with more words in it than the others have")
+USE = """# A text classifier exported by labelproof
+
+```python
+{code}
+print(dict(zip(json.load(open("about.json"))["classes"], probabilities[0])))
+```
+"""
+COUNT = """counter = CountVectorizer(**json.load(open("terms.json")))
+inputs["counts"] = counter.transform(texts).toarray().astype("float32")"""
+TOKENS = """tokenizer = Tokenizer.from_file("tokenizer.json")
+tokens = tokenizer.encode_batch(texts)
+inputs["input_ids"] = np.array([t.ids for t in tokens])
+inputs["attention_mask"] = np.array([t.attention_mask for t in tokens])"""
+
+
+class Terms(nn.Module):
+    """`TextEncoder.transform` from counts of terms on."""
+
+    idf: Tensor
+    components: Tensor
+
+    def __init__(self, words: TextEncoder) -> None:
+        super().__init__()
+        self.register_buffer("idf", torch.from_numpy(words.idf).float())
+        self.register_buffer("components", torch.from_numpy(words.components).float().T)
+
+    def forward(self, counts: Tensor) -> Tensor:
+        """Counts (B, V) to unit vectors (B, D)."""
+        weights = torch.where(counts > 0, 1 + counts.clamp_min(1).log(), 0.0) * self.idf
+        return normalize(normalize(weights) @ self.components)
+
+
+class Sentences(nn.Module):
+    """`TransformerEncoder.transform` from tokens on."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """Tokens (B, T) to unit vectors (B, D)."""
+        hidden = self.network(input_ids=ids, attention_mask=mask).last_hidden_state
+        weight = mask[..., None].to(hidden.dtype)
+        return normalize((hidden * weight).sum(1) / weight.sum(1).clamp(min=1))
+
+
+class FromTerms(nn.Module):
+    """From counts of terms to probabilities."""
+
+    def __init__(self, words: TextEncoder, whole: nn.Module) -> None:
+        super().__init__()
+        self.words, self.whole = Terms(words), whole
+
+    def forward(self, counts: Tensor) -> Tensor:
+        """(B, V) to (B, C)."""
+        out: Tensor = self.whole(self.words(counts))
+        return out
+
+
+class FromTokens(nn.Module):
+    """From tokens to probabilities; vectors are rounded as they were in training."""
+
+    def __init__(self, network: nn.Module, whole: nn.Module) -> None:
+        super().__init__()
+        self.sentences, self.whole = Sentences(network), whole
+
+    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """(B, T) and (B, T) to (B, C)."""
+        out: Tensor = self.whole(self.sentences(ids, mask).half().float())
+        return out
+
+
+class FromBoth(nn.Module):
+    """From counts and tokens to probabilities."""
+
+    def __init__(self, words: TextEncoder, network: nn.Module, whole: nn.Module) -> None:
+        super().__init__()
+        self.words, self.sentences, self.whole = Terms(words), Sentences(network), whole
+
+    def forward(self, counts: Tensor, ids: Tensor, mask: Tensor) -> Tensor:
+        """(B, V), (B, T) and (B, T) to (B, C)."""
+        vectors = torch.cat([self.words(counts), self.sentences(ids, mask)], 1)
+        out: Tensor = self.whole(vectors.half().float())
+        return out
+
+
+def export_texts(model: Model, encoder: AnyTexts, out: Path) -> None:
+    """Write a folder that turns texts into probabilities; it is checked before it appears.
+
+    Args:
+        model: the model.
+        encoder: what made vectors of its texts.
+        out: the folder.
+
+    Raises:
+        BadInput: a package is missing, or the folder exists or cannot be written.
+        RunFailed: the exported model differs from the original.
+    """
+    for package in ("onnx", "onnxscript", "onnxruntime"):
+        need(package, "export", "the export to ONNX")
+    if out.exists() or not out.absolute().parent.is_dir():
+        problem = "exists already" if out.exists() else "cannot be made: its parent is missing"
+        raise BadInput(f"{out} {problem}; name another --out.")
+    aside = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.absolute().parent))
+    try:
+        _write(model, encoder, aside)
+        _check(model, encoder, aside)
+        aside.chmod(0o755)
+        os.replace(aside, out)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _write(model: Model, encoder: AnyTexts, folder: Path) -> None:
+    """Tokenizer, network and what to know of them."""
+    whole = Whole(model).cpu().eval()
+    words = encoder.words if isinstance(encoder, JoinedTexts) else encoder
+    if isinstance(words, TextEncoder):
+        write_json(folder / TERMS, term_settings(words))
+    network = None
+    if not isinstance(encoder, TextEncoder):
+        part = encoder.sentences if isinstance(encoder, JoinedTexts) else encoder
+        tokenizer, network = load_transformer(part)
+        _save_tokenizer(tokenizer, part, folder / TOKENIZER)
+    joined = _joined(encoder, network, whole).eval()
+    (folder / NETWORK).write_bytes(_converted(joined, inputs_of(folder, SAMPLES)))
+    used = [
+        code for name, code in ((TERMS, COUNT), (TOKENIZER, TOKENS)) if (folder / name).exists()
+    ]
+    write_json(
+        folder / ABOUT, {"classes": list(model.classes), "inputs": list(inputs_of(folder, ["a"]))}
+    )
+    (folder / "README.md").write_text(USE.format(code=_code(used)), encoding="utf-8")
+
+
+def _joined(encoder: AnyTexts, network: Any, whole: nn.Module) -> nn.Module:
+    if isinstance(encoder, TextEncoder):
+        return FromTerms(encoder, whole)
+    if isinstance(encoder, JoinedTexts):
+        return FromBoth(encoder.words, network, whole)
+    return FromTokens(network, whole)
+
+
+def _save_tokenizer(tokenizer: Any, encoder: TransformerEncoder, path: Path) -> None:
+    """The tokenizer as a file of the library `tokenizers`, with cutting and padding inside."""
+    backend = tokenizer.backend_tokenizer
+    backend.enable_truncation(max_length=encoder.length)
+    backend.enable_padding(pad_id=tokenizer.pad_token_id, pad_token=tokenizer.pad_token)
+    backend.save(str(path))
+
+
+def _code(parts: Sequence[str]) -> str:
+    """Python that uses the folder."""
+    imports = ["import json", "", "import numpy as np", "import onnxruntime"]
+    if COUNT in parts:
+        imports.append("from sklearn.feature_extraction.text import CountVectorizer")
+    if TOKENS in parts:
+        imports.append("from tokenizers import Tokenizer")
+    last = 'probabilities = onnxruntime.InferenceSession("model.onnx").run(None, inputs)[0]'
+    return "\n".join([*imports, "", 'texts, inputs = ["a text"], {}', *parts, last])
+
+
+def inputs_of(folder: Path, texts: Sequence[str]) -> dict[str, Any]:
+    """What the ONNX file of an exported folder takes, for some texts."""
+    found: dict[str, Any] = {}
+    if (folder / TERMS).exists():
+        settings = json.loads((folder / TERMS).read_text(encoding="utf-8"))
+        counts = term_counter(settings).transform(texts).toarray()
+        found["counts"] = counts.astype(np.float32)
+    if (folder / TOKENIZER).exists():
+        tokenizers = need("tokenizers", "text", "the tokenizer of an exported model")
+        tokens = tokenizers.Tokenizer.from_file(str(folder / TOKENIZER)).encode_batch(list(texts))
+        found["input_ids"] = np.array([one.ids for one in tokens], dtype=np.int64)
+        found["attention_mask"] = np.array([one.attention_mask for one in tokens], dtype=np.int64)
+    return found
+
+
+def _converted(module: nn.Module, inputs: dict[str, Any]) -> bytes:
+    """The module as the bytes of an ONNX model for texts of any number and length."""
+    batch, length = torch.export.Dim("batch"), torch.export.Dim("length")
+    shapes = tuple({0: batch} if name == "counts" else {0: batch, 1: length} for name in inputs)
+    buffer = io.BytesIO()
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        program: Any = torch.onnx.export(
+            module,
+            tuple(torch.from_numpy(values) for values in inputs.values()),
+            input_names=list(inputs),
+            output_names=["probabilities"],
+            dynamic_shapes=shapes,
+            opset_version=OPSET,
+            dynamo=True,
+            verbose=False,
+        )
+        program.save(buffer)
+    return buffer.getvalue()
+
+
+def _check(model: Model, encoder: AnyTexts, folder: Path) -> None:
+    """Compare the folder with `predict` on a few texts, alone and together."""
+    runtime = need("onnxruntime", "export", "the check of the exported model")
+    session = runtime.InferenceSession(
+        (folder / NETWORK).read_bytes(), providers=["CPUExecutionProvider"]
+    )
+    half = not isinstance(encoder, TextEncoder)
+    for texts in (SAMPLES, SAMPLES[1:2]):
+        (there,) = session.run(["probabilities"], inputs_of(folder, texts))
+        vectors = torch.from_numpy(np.asarray(encoder.transform(texts)))
+        with torch.no_grad():
+            here = Whole(model).cpu().eval()(vectors.half().float() if half else vectors)
+        apart = float((torch.from_numpy(there) - here).abs().max())
+        if not apart <= CLOSE:
+            raise RunFailed(
+                f"the exported model differs from the original by {apart:.2g} in a probability, "
+                f"more than {CLOSE:g}; use --format folder instead."
+            )
