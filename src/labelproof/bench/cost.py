@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from labelproof.data.examples import Subset
 from labelproof.data.task import Task
+from labelproof.training.estimate import entered
 from labelproof.training.protocol import Method
 from labelproof.training.run import Run, Trunk
 
@@ -53,14 +54,7 @@ def units(task: Task, method: Method) -> float:
     with torch.random.fork_rng(devices=[]):
         run = Run(few, lambda: Counting(add), device=torch.device("cpu"), seed=0)
         state = method.setup(run)
-        epoch = 0
-        for phase in method.plan():
-            if not phase.epochs:
-                continue
-            run.begin(epoch)
-            epoch += phase.epochs
-            if phase.enter:
-                phase.enter(state, run)
+        for phase in entered(method, state, run):
             counted[0] = 0.0
             phase.epoch(state, run)
             total += phase.epochs * counted[0] / len(rows)

@@ -3,69 +3,84 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from labelproof.bench import figures
-from labelproof.bench.cell import Cell, Scale, Sources, seeded
+from labelproof.bench.cell import Cell, Experiment, Scale, Sources, seeded
+from labelproof.bench.published_numbers import CURVE_NOTE, Curves, curve
 from labelproof.bench.results import BEST, LAST, LAST10, Metric, Results, mean_spread
-from labelproof.bench.scales import published_form, synthetic_settings
-from labelproof.bench.tables import Published, grid
+from labelproof.bench.scales import of_vectors, published_form, synthetic_settings
+from labelproof.bench.tables import Table, grid
 
 COLUMNS: Mapping[Scale, tuple[str, ...]] = {
     "paper": ("cifar10-symmetric-0.5", "cifar100-symmetric-0.5"),
     "small": ("cifar10-symmetric-0.5",),
     "tiny": ("cifar10-symmetric-0.5",),
 }
-Series = dict[str, tuple[list[float], list[float], list[float]]]
 
 
-def curve_cells(
-    setting: str, row: str, values: Sequence[float], usual: float, scale: Scale, sources: Sources,
-    seeds: int,
-) -> list[Cell]:  # fmt: skip
-    """A cell for every value; the published value is the same run as in other experiments."""
-    return [
-        cell
-        for column in synthetic_settings(scale, sources, COLUMNS[scale])
-        for value in values
-        for cell in seeded(
-            row.format(value),
-            column.column,
-            published_form(
-                column, "dpc", scale, sources, {} if value == usual else {setting: value}
-            ),
-            seeds,
-        )
-    ]
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """A setting of DPC and the values it is tried with."""
 
+    setting: str
+    symbol: str  # as the paper writes it
+    usual: float  # the published value
+    values: Mapping[Scale, tuple[float, ...]]
+    published: Curves  # for the values of the scale paper
 
-def curve_files(
-    results: Results,
-    folder: Path,
-    row: str,
-    values: Sequence[float],
-    *,
-    name: str,
-    published: Published,
-    published_best: Published,
-    note: str,
-) -> list[Path]:
-    """Tables of last and best accuracy, and a figure of both for every column."""
-    last = LAST10 if results.scale == "paper" else LAST
-    notes = (note,) if results.scale != "tiny" else ()
-    title = f"Sensitivity to {name}"
-    files = grid(results, last, title=title, published=published, notes=notes).write(folder)
-    best = grid(results, BEST, title=title, published=published_best, notes=notes)
-    files += best.write(folder, "table-best")
-    for number, column in enumerate(results.columns):
-        series = {
-            "last": points(results, last, row, column, values),
-            "best (chosen on the test set)": points(results, BEST, row, column, values),
-        }
-        if any(xs for xs, _, _ in series.values()):
-            stem = folder / ("figure" if number == 0 else f"figure-{number + 1}")
-            files += figures.lines(stem, f"{title}, {column}", name, "test accuracy (%)", series)
-    return files
+    @property
+    def row(self) -> str:
+        """How a table names a value."""
+        return f"{self.symbol} = {{:g}}"
+
+    def experiment(self, name: str, title: str) -> Experiment:
+        """A table and a figure of accuracy against the values."""
+        seeds: Mapping[Scale, int] = {"paper": 3, "small": 1, "tiny": 1}
+        return Experiment(name=name, title=title, seeds=seeds, cells=self.cells, finish=self.finish)
+
+    def cells(self, scale: Scale, sources: Sources, seeds: int) -> list[Cell]:
+        """A cell for every value; the published value is the same run as in other experiments."""
+        values = self.values["paper" if of_vectors(scale, sources) else scale]
+        return [
+            cell
+            for column in synthetic_settings(scale, sources, COLUMNS[scale])
+            for value in values
+            for cell in seeded(
+                self.row.format(value),
+                column.column,
+                published_form(column, "dpc", scale, sources, self.change(value)),
+                seeds,
+            )
+        ]
+
+    def change(self, value: float) -> dict[str, float]:
+        """What a value changes."""
+        return {} if value == self.usual else {self.setting: value}
+
+    def finish(self, results: Results, folder: Path) -> list[Path]:
+        """Tables of last and best accuracy, and a figure of both for every column."""
+        last, values = LAST10 if results.scale == "paper" else LAST, self.values["paper"]
+        title = f"Sensitivity to {self.symbol}"
+        files = self.table(results, last, title).write(folder)
+        files += self.table(results, BEST, title).write(folder, "table-best")
+        for number, column in enumerate(results.columns):
+            series = {
+                "last": points(results, last, self.row, column, values),
+                "best (chosen on the test set)": points(results, BEST, self.row, column, values),
+            }
+            if any(xs for xs, _, _ in series.values()):
+                stem = folder / ("figure" if number == 0 else f"figure-{number + 1}")
+                heading = f"{title}, {column}"
+                files += figures.lines(stem, heading, self.symbol, "test accuracy (%)", series)
+        return files
+
+    def table(self, results: Results, metric: Metric, title: str) -> Table:
+        """Accuracy, with the published one beside it."""
+        known = curve(self.published, self.values["paper"], self.row, best=metric is BEST)
+        notes = (CURVE_NOTE,) if results.scale != "tiny" else ()
+        return grid(results, metric, title=title, published=known, notes=notes)
 
 
 def points(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -105,18 +105,34 @@ def on_images(column: str) -> str:
 
 
 def listing(
-    results: Results, metrics: Sequence[Metric], *, title: str, notes: Sequence[str] = ()
+    results: Results,
+    metrics: Sequence[Metric],
+    *,
+    title: str,
+    notes: Sequence[str] = (),
+    columns: str = "data",
+    show: Callable[[Metric, Sequence[Record]], str] | None = None,
 ) -> Table:
-    """A line for every place of the grid, a column for every metric."""
+    """A line for every place of the grid, a column for every metric.
+
+    Args:
+        results: all cells.
+        metrics: the numbers to show.
+        title: what the table is about.
+        notes: what stands below it.
+        columns: what the columns of the grid are.
+        show: how a number is written; as `entry` does where None.
+    """
+    show = show or entry
     places = [(c, r) for c in results.columns for r in results.rows if results.at(r, c)]
     rows = []
     for column, row in places:
         records = results.at(row, column)
         done = sum(record.state == "done" for record in records)
-        rows.append((column, row, *(entry(m, records) for m in metrics), str(done)))
+        rows.append((column, row, *(show(m, records) for m in metrics), str(done)))
     return Table(
         title=title,
-        header=("data", "method", *(metric.title for metric in metrics), "seeds"),
+        header=(columns, "method", *(metric.title for metric in metrics), "seeds"),
         rows=tuple(rows),
         notes=(*notes, *closing(results)),
         words=2,

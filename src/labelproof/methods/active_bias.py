@@ -20,7 +20,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from labelproof import functional as fn
-from labelproof.errors import BadInput
 from labelproof.nets.heads import linear
 from labelproof.training.learner import SGD, Learner
 from labelproof.training.protocol import About, Logs, Phase
@@ -71,11 +70,6 @@ class ActiveBias:
 
     def __post_init__(self) -> None:
         check(self)
-        if self.warmup >= self.epochs:
-            raise BadInput(
-                f"ActiveBias: warmup must be smaller than epochs, not {self.warmup} of "
-                f"{self.epochs}."
-            )
 
     def plan(self) -> tuple[Phase, ...]:
         """Equal weights, then weights by uncertainty."""
@@ -137,7 +131,7 @@ class ActiveBias:
 
     def score(self, state: State, run: Run) -> None:
         """Clean probability: mean of the past probabilities of the given label, (N,)."""
-        now = run.predict(state.learner.net).softmax(1).gather(1, run.y[:, None]).squeeze(1)
+        now = fn.of_label(run.predict(state.learner.net).softmax(1), run.y)
         mean = (state.total + now) / (state.count + 1)
         state.clean = run.trusted(mean)
 

@@ -100,7 +100,7 @@ class APL:
     def score(self, state: State, run: Run) -> None:
         """Clean probability: what the trained network gives the given label, (N,)."""
         probs = run.predict(state.learner.net).softmax(1)
-        state.clean = probs.gather(1, run.y[:, None]).squeeze(1)
+        state.clean = fn.of_label(probs, run.y)
 
 
 def normalised_focal(logits: Tensor, labels: Tensor, focus: float) -> Tensor:
@@ -108,9 +108,9 @@ def normalised_focal(logits: Tensor, labels: Tensor, focus: float) -> Tensor:
     logs = logits.log_softmax(1)
     if focus:
         logs = (1 - logs.detach().exp()).clamp(min=0) ** focus * logs
-    return logs.gather(1, labels[:, None]).squeeze(1) / logs.sum(1)
+    return fn.of_label(logs, labels) / logs.sum(1)
 
 
 def absolute_error(logits: Tensor, labels: Tensor) -> Tensor:
     """1 - p_y, half the absolute error; times -ln 1e-4 it is the reverse cross-entropy, (B,)."""
-    return 1 - logits.softmax(1).gather(1, labels[:, None]).squeeze(1)
+    return 1 - fn.of_label(logits.softmax(1), labels)

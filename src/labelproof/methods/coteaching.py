@@ -22,7 +22,7 @@ from torch import Tensor
 
 from labelproof import functional as fn
 from labelproof.nets.heads import linear
-from labelproof.training.learner import SGD, Learner
+from labelproof.training.learner import Learner, adam_or_sgd
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
 from labelproof.training.settings import (
@@ -96,13 +96,8 @@ class CoTeaching:
 
     def new_learner(self, run: Run) -> Learner:
         """A network with Adam, or SGD where asked."""
-        sgd = SGD(lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
-        learner = run.learner(sgd, label=linear)
-        if self.optimiser == "adam":
-            learner.optimiser = torch.optim.Adam(
-                learner.net.parameters(), self.lr, weight_decay=self.weight_decay
-            )
-        return learner
+        chosen = adam_or_sgd(self.optimiser, self.lr, self.momentum, self.weight_decay)
+        return run.learner(chosen, label=linear)
 
     def logits(self, state: State, x: Tensor) -> Tensor:
         """Mean logits of the two networks, (B, C)."""

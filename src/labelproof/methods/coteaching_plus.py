@@ -23,7 +23,7 @@ from labelproof import functional as fn
 from labelproof.errors import BadInput
 from labelproof.nets.heads import linear
 from labelproof.training.batches import Batch
-from labelproof.training.learner import SGD, Learner
+from labelproof.training.learner import Learner, adam_or_sgd
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
 from labelproof.training.settings import (
@@ -100,13 +100,8 @@ class CoTeachingPlus:
 
     def new_learner(self, run: Run) -> Learner:
         """A network with Adam, or SGD where asked."""
-        sgd = SGD(lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
-        learner = run.learner(sgd, label=linear)
-        if self.optimiser == "adam":
-            learner.optimiser = torch.optim.Adam(
-                learner.net.parameters(), self.lr, weight_decay=self.weight_decay
-            )
-        return learner
+        chosen = adam_or_sgd(self.optimiser, self.lr, self.momentum, self.weight_decay)
+        return run.learner(chosen, label=linear)
 
     def predict(self, state: State, x: Tensor) -> Tensor:
         """Mean of the two networks' softmax, (B, C)."""

@@ -156,7 +156,7 @@ class D2L:
     def score(self, state: State, run: Run) -> None:
         """Clean probability: what the trained network gives the given label, (N,)."""
         probs = run.predict(state.learner.net).softmax(1)
-        state.clean = probs.gather(1, run.y[:, None]).squeeze(1)
+        state.clean = fn.of_label(probs, run.y)
 
 
 def copied(learner: Learner) -> dict[str, Tensor]:
@@ -180,6 +180,6 @@ def local_dimension(features: Tensor, neighbours: int, unbiased: bool = False) -
 
 def symmetric(logits: Tensor, labels: Tensor, alpha: float, beta: float) -> Tensor:
     """α cross-entropy + β reverse cross-entropy with ln 0 = ln 1e-4 (Wang et al. 2019), (B,)."""
-    probability = logits.softmax(1).gather(1, labels[:, None]).squeeze(1)
+    probability = fn.of_label(logits.softmax(1), labels)
     reverse = -math.log(LEAST) * (1 - probability)
     return alpha * F.cross_entropy(logits, labels, reduction="none") + beta * reverse

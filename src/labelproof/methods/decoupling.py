@@ -19,9 +19,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from labelproof import functional as fn
-from labelproof.errors import BadInput
 from labelproof.nets.heads import linear
-from labelproof.training.learner import SGD, Adam, Learner
+from labelproof.training.learner import Learner, adam_or_sgd
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
 from labelproof.training.settings import (
@@ -68,11 +67,6 @@ class Decoupling:
 
     def __post_init__(self) -> None:
         check(self)
-        if self.warmup >= self.epochs:
-            raise BadInput(
-                f"Decoupling: warmup must be smaller than epochs, not {self.warmup} of "
-                f"{self.epochs}."
-            )
 
     def plan(self) -> tuple[Phase, ...]:
         """All examples, then those of disagreement."""
@@ -88,10 +82,8 @@ class Decoupling:
 
     def new_learner(self, run: Run) -> Learner:
         """A network with Adam, or SGD where asked."""
-        if self.optimiser == "adam":
-            return run.learner(Adam(lr=self.lr, weight_decay=self.weight_decay), label=linear)
-        sgd = SGD(lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
-        return run.learner(sgd, label=linear)
+        chosen = adam_or_sgd(self.optimiser, self.lr, self.momentum, self.weight_decay)
+        return run.learner(chosen, label=linear)
 
     def predict(self, state: State, x: Tensor) -> Tensor:
         """Mean of the two networks' probabilities, (B, C)."""
@@ -126,7 +118,7 @@ class Decoupling:
     def score(self, state: State, run: Run) -> None:
         """Clean probability: what both networks give the given label, (N,)."""
         first, second = (run.predict(each.net).softmax(1) for each in state.learners)
-        state.clean = ((first + second) / 2).gather(1, run.y[:, None]).squeeze(1)
+        state.clean = fn.of_label((first + second) / 2, run.y)
 
 
 def differ(first: Tensor, second: Tensor) -> Tensor:

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from labelproof import functional as fn
 from labelproof.nets.heads import linear
-from labelproof.training.learner import SGD, Learner
+from labelproof.training.learner import Learner, adam_or_sgd
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
 from labelproof.training.settings import Count, Epochs, NonNegative, PerStep, Positive, Share, check
@@ -76,13 +76,8 @@ class EDL:
 
     def setup(self, run: Run) -> State:
         """One network with a linear head."""
-        sgd = SGD(lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
-        learner = run.learner(sgd, label=linear)
-        if self.optimiser == "adam":
-            learner.optimiser = torch.optim.Adam(
-                learner.net.parameters(), self.lr, weight_decay=self.weight_decay
-            )
-        return State(learner, torch.ones(run.task.size))
+        chosen = adam_or_sgd(self.optimiser, self.lr, self.momentum, self.weight_decay)
+        return State(run.learner(chosen, label=linear), torch.ones(run.task.size))
 
     def train(self, state: State, run: Run) -> Logs:
         """One epoch; the weight of the divergence rises with every step."""
@@ -131,7 +126,7 @@ def log_risk(log_evidence: Tensor, labels: Tensor) -> Tensor:
 def digamma_risk(log_evidence: Tensor, labels: Tensor) -> Tensor:
     """Expected cross-entropy, ψ(S) - ψ(α_y), eq. 4; (B,)."""
     alpha = 1 + log_evidence.exp()
-    given = alpha.gather(1, labels[:, None]).squeeze(1)
+    given = fn.of_label(alpha, labels)
     return torch.digamma(alpha.sum(1)) - torch.digamma(given)
 
 

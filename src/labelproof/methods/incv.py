@@ -281,7 +281,7 @@ class INCV:
     def score(self, state: State, run: Run) -> None:
         """Clean probability: mean of S's verdict and p_y of both networks, (N,)."""
         first, second = (run.predict(each.net).softmax(1) for each in state.learners)
-        given = ((first + second) / 2).gather(1, run.y[:, None]).squeeze(1)
+        given = fn.of_label((first + second) / 2, run.y)
         state.clean = run.trusted((state.selected + given) / 2)
 
 

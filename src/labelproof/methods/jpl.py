@@ -20,6 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from labelproof import functional as fn
 from labelproof.errors import BadInput
 from labelproof.nets.heads import linear
 from labelproof.training.learner import SGD, Learner
@@ -131,7 +132,7 @@ class JPL:
             positive = positive_plus(logits, logits.argmax(1), self.powers) * chosen
             negative = negative_plus(logits, others).mean()
             run.step(learner, negative, self.positive_weight * positive.mean())
-            given = logits.detach().softmax(1).gather(1, batch.y[:, None]).squeeze(1)
+            given = fn.of_label(logits.detach().softmax(1), batch.y)
             state.history[batch.index, run.epoch % HISTORY] = given
             selected += chosen.mean().item() / len(batches)
         return {"positive": selected}
@@ -151,7 +152,7 @@ class JPL:
         seen = state.history.nanmean(1)
         missing = seen.isnan()  # never in a whole batch: the network as it is now
         if missing.any():
-            now = run.predict(state.learner.net).softmax(1).gather(1, run.y[:, None]).squeeze(1)
+            now = fn.of_label(run.predict(state.learner.net).softmax(1), run.y)
             seen = torch.where(missing, now, seen)
         state.clean = run.trusted(seen)
         state.kept = state.clean >= self.cut
@@ -218,7 +219,7 @@ def negative_plus(logits: Tensor, others: Tensor) -> Tensor:
 
 def positive_plus(logits: Tensor, labels: Tensor, powers: int) -> Tensor:
     """PL+ = -[Π_n (1 + p^(2^n))]^sg ln p for n = 0 ... `powers`, (B,)."""
-    log_p = logits.log_softmax(1).gather(1, labels[:, None]).squeeze(1)
+    log_p = fn.of_label(logits.log_softmax(1), labels)
     p = log_p.detach().exp()
     weight = torch.stack([1 + p ** (2**n) for n in range(powers + 1)]).prod(0)
     return -weight * log_p

@@ -229,7 +229,7 @@ class MOIT:
         near = nearest_by_angle(embeddings, self.neighbours)
         corrected = label_votes(run.y, near, run.task.num_classes).argmax(1)
         votes = label_votes(corrected, near, run.task.num_classes)
-        given = votes.gather(1, run.y[:, None]).squeeze(1)
+        given = fn.of_label(votes, run.y)
         state.clean = run.trusted(given)
         kept = balanced_selection(given, votes.argmax(1) == run.y, run.y, run.task.num_classes)
         state.kept = run.trusted(kept.float()) > 0

@@ -19,9 +19,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from labelproof import functional as fn
 from labelproof.errors import BadInput
 from labelproof.nets.heads import linear
-from labelproof.training.learner import SGD, Adam, Learner
+from labelproof.training.learner import Learner, adam_or_sgd
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
 from labelproof.training.settings import (
@@ -113,9 +114,7 @@ class NoiseLayer:
 
     def setup(self, run: Run) -> State:
         """One network with a head for the noise."""
-        adam = Adam(lr=self.lr, weight_decay=self.weight_decay)
-        sgd = SGD(lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
-        optimiser = adam if self.optimiser == "adam" else sgd
+        optimiser = adam_or_sgd(self.optimiser, self.lr, self.momentum, self.weight_decay)
         channel = Channel if self.form == "simple" else FeatureChannel
         learner = run.learner(optimiser, label=linear, channel=channel)
         return State(learner, torch.ones(run.task.size))
@@ -161,7 +160,7 @@ class NoiseLayer:
         with torch.no_grad():
             logits, channel = net.head("label", features), net.head("channel", features)
             joint = logits.log_softmax(1) + chance(channel, run.y)
-        posterior = joint.softmax(1).gather(1, run.y[:, None]).squeeze(1)
+        posterior = fn.of_label(joint.softmax(1), run.y)
         state.clean = run.trusted(posterior)
 
 

@@ -20,6 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from labelproof import functional as fn
 from labelproof.errors import BadInput
 from labelproof.nets.heads import linear
 from labelproof.training.learner import SGD, Learner
@@ -156,7 +157,7 @@ class PENCIL:
 
     def score(self, state: State, run: Run) -> None:
         """Clean probability: what the label distribution gives the given label, (N,)."""
-        given = state.labels.softmax(1).gather(1, run.y[:, None]).squeeze(1)
+        given = fn.of_label(state.labels.softmax(1), run.y)
         state.clean = run.trusted(given)
 
 

@@ -126,4 +126,4 @@ class SAT:
 
     def score(self, state: State, run: Run) -> None:
         """Clean probability: what the target gives the given label, (N,)."""
-        state.clean = run.trusted(state.targets.gather(1, run.y[:, None]).squeeze(1))
+        state.clean = run.trusted(fn.of_label(state.targets, run.y))

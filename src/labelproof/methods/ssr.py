@@ -141,11 +141,11 @@ class SSR:
         near = nearest_by_angle(features, self.neighbours, with_self=True)
         votes = balanced_votes(label_votes(labels, near, run.task.num_classes), labels)
         most = votes.max(1).values
-        own = votes.gather(1, labels[:, None]).squeeze(1) / most
+        own = fn.of_label(votes, labels) / most
         selected = (own >= self.select_from) | fixed
         if not selected.any():
             selected = torch.ones_like(selected)
-        given = votes.gather(1, run.y[:, None]).squeeze(1) / most
+        given = fn.of_label(votes, run.y) / most
         return Chosen(labels, selected, given)
 
     def supervised(self, learner: Learner, x: Batch, labels: Tensor, run: Run) -> Tensor:

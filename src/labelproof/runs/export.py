@@ -7,13 +7,10 @@ are in its metadata.
 
 from __future__ import annotations
 
-import io
 import json
-import logging
 import os
 import shutil
 import tempfile
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +19,7 @@ from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
 import labelproof
+from labelproof.data.encoders.module_graph import graph_bytes
 from labelproof.data.encoders.pictures import PictureEncoding
 from labelproof.data.optional_packages import need
 from labelproof.errors import BadInput, RunFailed
@@ -35,7 +33,6 @@ from labelproof.runs.model import Model
 from labelproof.training import checkpoint
 from labelproof.views import ImageViews, VectorViews
 
-OPSET = 18
 CLOSE = 1e-4  # how far the exported model may be from the original
 KEPT = ("format", "labelproof", "method", "settings", "net", "task", "views", "versions")
 
@@ -127,7 +124,7 @@ def export_onnx(model: Model, out: Path, encoding: PictureEncoding | None = None
     runtime = need("onnxruntime", "export", "the check of the exported model")
     _check_parent(out)
     whole = Whole(model).cpu().eval()
-    made = onnx.load_from_string(_converted(whole, _example(model, 3)))
+    made = onnx.load_from_string(graph_bytes(whole, _example(model, 3), "probabilities"))
     about = {
         "labelproof": labelproof.__version__,
         "classes": json.dumps(model.classes, ensure_ascii=False),
@@ -180,26 +177,6 @@ def _example(model: Model, size: int) -> Tensor:
     assert isinstance(views, VectorViews)
     spread = torch.as_tensor(views.std, dtype=torch.float32)
     return torch.randn(shape, generator=rng) * spread + torch.as_tensor(views.mean)
-
-
-def _converted(whole: nn.Module, example: Tensor) -> bytes:
-    """The module as the bytes of an ONNX model with a batch of any size."""
-    buffer = io.BytesIO()
-    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
-    with warnings.catch_warnings(), torch.no_grad():
-        warnings.simplefilter("ignore")
-        program: Any = torch.onnx.export(
-            whole,
-            (example,),
-            input_names=["x"],
-            output_names=["probabilities"],
-            dynamic_shapes=({0: torch.export.Dim("batch")},),
-            opset_version=OPSET,
-            dynamo=True,
-            verbose=False,
-        )
-        program.save(buffer)
-    return buffer.getvalue()
 
 
 def _compare(runtime: Any, data: bytes, whole: nn.Module, model: Model) -> None:

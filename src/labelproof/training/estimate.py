@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 
@@ -11,7 +13,7 @@ from labelproof.data.examples import Subset
 from labelproof.data.task import Task
 from labelproof.training.checkpoint import networks
 from labelproof.training.loop import predict
-from labelproof.training.protocol import Method
+from labelproof.training.protocol import Method, Phase
 from labelproof.training.run import Run, Trunk
 
 SAMPLE = 1024  # training examples the measurement uses
@@ -31,6 +33,18 @@ class Estimate:
         return sum(epochs * seconds for epochs, seconds in self.phases.values())
 
 
+def entered(method: Method, state: Any, run: Run) -> Iterator[Phase]:
+    """Every phase with epochs, at the start of its first one."""
+    epoch = 0
+    for phase in method.plan():
+        if phase.epochs:
+            run.begin(epoch)
+            epoch += phase.epochs
+            if phase.enter:
+                phase.enter(state, run)
+            yield phase
+
+
 def estimate(
     task: Task, method: Method, trunk: Trunk, device: torch.device, sample: int = SAMPLE
 ) -> Estimate:
@@ -44,14 +58,8 @@ def estimate(
         state = method.setup(run)
         parameters = sum(p.numel() for net in networks(state).values() for p in net.parameters())
         predict(method, state, few.x, few, device)  # the first pass pays for set-up
-        phases, epoch = {}, 0
-        for phase in method.plan():
-            if not phase.epochs:
-                continue
-            run.begin(epoch)
-            epoch += phase.epochs
-            if phase.enter:
-                phase.enter(state, run)
+        phases = {}
+        for phase in entered(method, state, run):
             start = time.perf_counter()
             phase.epoch(state, run)
             phases[phase.name] = (phase.epochs, (time.perf_counter() - start) * scale)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import nn
@@ -45,6 +46,15 @@ class Adam:
         return torch.optim.Adam(
             weights, lr=self.lr, betas=self.betas, weight_decay=self.weight_decay
         )
+
+
+def adam_or_sgd(
+    name: Literal["adam", "sgd"], lr: float, momentum: float, weight_decay: float
+) -> Adam | SGD:
+    """The optimiser of this name; Adam keeps its own momentum."""
+    if name == "adam":
+        return Adam(lr=lr, weight_decay=weight_decay)
+    return SGD(lr=lr, momentum=momentum, weight_decay=weight_decay)
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,7 +26,7 @@ from labelproof.bench.results import (
 )
 from labelproof.bench.scales import array_spec, lasting
 from labelproof.bench.subset import chosen
-from labelproof.bench.tables import Table, closing, entry
+from labelproof.bench.tables import entry, listing
 from labelproof.methods import METHODS
 from labelproof.runs.spec import RunSpec
 
@@ -78,36 +79,25 @@ def _cells(method: str, column: str, data: RunSpec, epochs: int | None, seeds: i
     return seeded(method, column, spec, seeds)
 
 
+NOTES = (
+    "`last` is the accuracy after the last epoch; `best` is chosen on the test set. AUROC and "
+    "AP: how well wrong labels are found, by the method's own clean probabilities and by those "
+    "that labels.csv has. Precision: share of the suspects that are wrong, as "
+    "stated without true labels and as measured with them.",
+    "Calibrated ECE and precision are of runs calibrated by halves; their number of seeds "
+    "stands in brackets. For cleanlab the precision is that of the labels it prunes.",
+)
+
+
 def finish(results: Results, folder: Path) -> list[Path]:
     """One table, a row for every label set and method."""
-    places = [(c, r) for c in results.columns for r in results.rows if results.at(r, c)]
-    rows = [line(row, column, results.at(row, column)) for column, row in places]
-    header = ("labels", "method", *(metric.title for metric in ALL), "seeds")
-    notes = (
-        "`last` is the accuracy after the last epoch; `best` is chosen on the test set. AUROC and "
-        "AP: how well wrong labels are found, by the method's own clean probabilities and by those "
-        "that labels.csv has. Precision: share of the suspects that are wrong, as "
-        "stated without true labels and as measured with them.",
-        "Calibrated ECE and precision are of runs calibrated by halves; their number of seeds "
-        "stands in brackets. For cleanlab the precision is that of the labels it prunes.",
-    )
-    table = Table(
-        title="Methods on vectors",
-        header=header,
-        rows=tuple(rows),
-        notes=(*notes, *closing(results)),
-        words=2,
+    table = listing(
+        results, ALL, title="Methods on vectors", notes=NOTES, columns="labels", show=number
     )
     return table.write(folder)
 
 
-def line(row: str, column: str, records: list[Record]) -> tuple[str, ...]:
-    """The numbers of one method on one label set."""
-    done = sum(record.state == "done" for record in records)
-    return (column, row, *(number(metric, records) for metric in ALL), str(done))
-
-
-def number(metric: Metric, records: list[Record]) -> str:
+def number(metric: Metric, records: Sequence[Record]) -> str:
     """A number; those that need calibration by halves are read from such runs alone."""
     if metric not in BY_FOLDS:
         return entry(metric, records)

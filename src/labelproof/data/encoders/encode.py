@@ -12,7 +12,6 @@ import io
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +20,7 @@ import torch
 from torch import Tensor
 
 from labelproof.data.encoders.encoder_protocol import Batch, OpenEncoder, PictureEncoder, Progress
-from labelproof.data.examples import Inputs
+from labelproof.data.examples import Inputs, Resident
 from labelproof.data.plain_files import read_npy
 from labelproof.errors import BadInput, RunFailed
 from labelproof.files import written_whole
@@ -32,31 +31,6 @@ SUM = 32  # bytes of the SHA-256 that ends a cache file
 BATCH = 16  # pictures a forward pass: more leave the processor's cache
 HOME = "LABELPROOF_CACHE"  # environment variable that names the cache folder
 Half = npt.NDArray[np.float16]
-
-
-@dataclass(frozen=True)
-class Encoded:
-    """Vectors of pictures, whose digest is known from the pictures and the encoder alone."""
-
-    data: Tensor  # (N, D) float16
-    key: str
-    resident: bool = True
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of one example."""
-        return tuple(self.data.shape[1:])
-
-    def __len__(self) -> int:
-        return len(self.data)
-
-    def take(self, index: Tensor) -> Tensor:
-        """Rows `index` as float32."""
-        return self.data[index].float()
-
-    def digest(self) -> str:
-        """Hash of the pictures and the encoder."""
-        return self.key
 
 
 def encoding_key(x: Inputs, digest: str, rule: str) -> str:
@@ -78,7 +52,7 @@ def encode(
     *,
     cache: Path | None = None,
     progress: Progress | None = None,
-) -> Encoded:
+) -> Resident:
     """Vectors of all pictures.
 
     Args:
@@ -95,7 +69,7 @@ def encode(
     def make(rows: range) -> Half:
         return np.concatenate(list(_encoded(x, rows, work, progress)))
 
-    return Encoded(in_chunks(make, len(x), key, cache, progress), key)
+    return Resident(in_chunks(make, len(x), key, cache, progress), key)
 
 
 def in_chunks(

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from labelproof.data.encoders.encoder_protocol import InputRule
 from labelproof.data.encoders.onnx_graphs import OPSET
@@ -23,6 +23,11 @@ def module_graph(network: nn.Module, rule: InputRule, shape: Sequence[int]) -> A
     need("onnxscript", "export", "the export to ONNX")
     whole = nn.Sequential(Pixels(rule), network).cpu().eval()
     example = torch.zeros((2, *shape), dtype=torch.uint8)
+    return onnx.load_from_string(graph_bytes(whole, example, "vectors"))
+
+
+def graph_bytes(whole: nn.Module, example: Tensor, output: str) -> bytes:
+    """The module from `x` to `output` as an ONNX model with a batch of any size."""
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     buffer = io.BytesIO()
     with warnings.catch_warnings(), torch.no_grad():
@@ -31,11 +36,11 @@ def module_graph(network: nn.Module, rule: InputRule, shape: Sequence[int]) -> A
             whole,
             (example,),
             input_names=["x"],
-            output_names=["vectors"],
+            output_names=[output],
             dynamic_shapes=({0: torch.export.Dim("batch")},),
             opset_version=OPSET,
             dynamo=True,
             verbose=False,
         )
         program.save(buffer)
-    return onnx.load_from_string(buffer.getvalue())
+    return buffer.getvalue()

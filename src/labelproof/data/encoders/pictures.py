@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from labelproof.data.encoders.encode import Encoded, encode, encoding_key
+from labelproof.data.encoders.encode import encode, encoding_key
 from labelproof.data.encoders.encoder_protocol import PictureEncoder, Progress
 from labelproof.data.encoders.registry import picture_encoder
 from labelproof.data.examples import Examples, Inputs, Resident
@@ -102,7 +102,7 @@ def standing_for(pictures: Examples, encoding: Mapping[str, Any]) -> Examples:
     """
     key = encoding_key(pictures.x, str(encoding["digest"]), str(encoding["rule"]))
     vectors = torch.empty((len(pictures), 0), dtype=torch.float16)
-    return replace(pictures, x=Encoded(vectors, key), raw=pictures.x)
+    return replace(pictures, x=Resident(vectors, key), raw=pictures.x)
 
 
 def with_vectors(examples: Examples, encoder: PictureEncoder, x: Inputs) -> Examples:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from labelproof.data.encoders.choose import agreement, sample
-from labelproof.data.encoders.encode import Encoded, Half, encoding_key, in_chunks
+from labelproof.data.encoders.encode import Half, encoding_key, in_chunks
 from labelproof.data.encoders.encoder_protocol import Progress
 from labelproof.data.encoders.hf_model import HF, hf_folder
 from labelproof.data.encoders.registry import AUTO
@@ -25,7 +25,7 @@ from labelproof.data.encoders.texts import (
     use_minilm,
     use_transformer,
 )
-from labelproof.data.examples import Encoder, Examples
+from labelproof.data.examples import Encoder, Examples, Resident
 from labelproof.errors import BadInput
 
 WORDS, BOTH = "tf-idf", "tf-idf+minilm"
@@ -98,7 +98,7 @@ def _with_vectors(
     def make(rows: range) -> Half:
         return encoder.transform(texts[rows.start : rows.stop]).astype(np.float16)
 
-    x = Encoded(in_chunks(make, len(texts), key, cache, progress), key)
+    x = Resident(in_chunks(make, len(texts), key, cache, progress), key)
     test = examples.test
     if test is not None and test.captions is not None:
         test = _with_vectors(test, encoder, test.captions, cache, None)
@@ -129,4 +129,4 @@ def texts_standing_for(examples: Examples, encoder: Encoder) -> Examples:
     if not isinstance(encoder, TransformerEncoder | JoinedTexts):
         return examples
     vectors = torch.empty((len(examples), 0), dtype=torch.float16)
-    return replace(examples, x=Encoded(vectors, text_key(examples, encoder)))
+    return replace(examples, x=Resident(vectors, text_key(examples, encoder)))
