@@ -14,7 +14,7 @@ import torch
 from labelproof.data.encoders import encode as encoding
 from labelproof.data.encoders.encode import encode, encoding_key
 from labelproof.data.encoders.encoder_protocol import Batch, InputRule, Vectors
-from labelproof.data.encoders.pictures import encode_pictures
+from labelproof.data.encoders.picture_encoding import encode_pictures
 from labelproof.data.encoders.registry import picture_encoder
 from labelproof.data.examples import Examples, Resident
 from labelproof.errors import BadInput

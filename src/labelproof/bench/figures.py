@@ -7,7 +7,6 @@ is imported when the first figure is made, since it is slow to import.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,20 +68,14 @@ class Roc:
 
 
 def draw(
-    stem: Path,
-    title: str,
-    panels: Sequence[Panel],
-    *,
-    columns: int | None = None,
-    same_height: bool = False,
+    stem: Path, title: str, panels: Sequence[Panel], *, same_height: bool = False
 ) -> list[Path]:
-    """Draw panels in rows of `columns` (all in one row where None) and save them.
+    """Draw panels side by side and save them.
 
     Args:
         stem: path without an ending; `.png` and `.svg` are added.
         title: stands above all panels.
         panels: each draws on one pair of axes.
-        columns: panels in a row.
         same_height: whether all vertical axes end where the highest does, to compare by eye.
 
     Returns:
@@ -91,20 +84,16 @@ def draw(
     import matplotlib
     from matplotlib.figure import Figure
 
-    across = columns or len(panels)
-    down = math.ceil(len(panels) / across)
     stem.parent.mkdir(parents=True, exist_ok=True)
     with matplotlib.rc_context(STYLE):
-        figure = Figure((PANEL[0] * across, PANEL[1] * down + 0.4), layout="constrained")
-        places = figure.subplots(down, across, squeeze=False).ravel()
-        for place, panel in zip(places, panels, strict=False):
+        figure = Figure((PANEL[0] * len(panels), PANEL[1] + 0.4), layout="constrained")
+        places = figure.subplots(1, len(panels), squeeze=False).ravel()
+        for place, panel in zip(places, panels, strict=True):
             panel(place)
         if same_height:
-            top = max(place.get_ylim()[1] for place in places[: len(panels)])
-            for place in places[: len(panels)]:
+            top = max(place.get_ylim()[1] for place in places)
+            for place in places:
                 place.set_ylim(top=top)
-        for place in places[len(panels) :]:
-            place.set_axis_off()
         figure.suptitle(title)
         paths = [stem.with_name(f"{stem.name}.{ending}") for ending in ("png", "svg")]
         for path in paths:
@@ -115,9 +104,7 @@ def draw(
     return paths
 
 
-def lines(
-    path_stem: Path, title: str, xlabel: str, ylabel: str, series: Series, logx: bool = False
-) -> list[Path]:
+def lines(path_stem: Path, title: str, xlabel: str, ylabel: str, series: Series) -> list[Path]:
     """Lines with their spreads, such as accuracy against a hyper-parameter.
 
     Args:
@@ -126,18 +113,15 @@ def lines(
         xlabel: name of the horizontal axis.
         ylabel: name of the vertical axis.
         series: by name: places, means and spreads; a spread of 0 or NaN is not drawn.
-        logx: whether the horizontal axis is logarithmic.
     """
     places = sorted({x for xs, _, _ in series.values() for x in xs})
-    aside = 0.0 if logx or len(places) < 2 else 0.01 * (places[-1] - places[0])  # bars side by side
+    aside = 0.0 if len(places) < 2 else 0.01 * (places[-1] - places[0])  # bars side by side
 
     def panel(axes: Axes) -> None:
         for number, (name, (xs, means, spreads)) in enumerate(series.items()):
             bars = [0.0 if spread != spread else spread for spread in spreads]
             beside = [x + aside * (number - (len(series) - 1) / 2) for x in xs]
             axes.errorbar(beside, means, bars, label=name, capsize=3, lw=1.6, **_look(number))
-        if logx:
-            axes.set_xscale("log")
         if len(places) <= 8:  # a grid of settings: name each of them, and nothing between
             axes.set_xticks(places, [f"{x:g}" for x in places])
             axes.minorticks_off()

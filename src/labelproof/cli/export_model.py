@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from labelproof.cli.make_report import DataOf, shown_of
-from labelproof.data.encoders.pictures import PictureEncoding
+from labelproof.data.encoders.picture_encoding import PictureEncoding
 from labelproof.data.encoders.texts import AnyTexts
 from labelproof.review.corrected import check_out
 from labelproof.review.fiftyone import write_samples

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from labelproof.data.encoders.glance import Glance
-from labelproof.data.encoders.pictures import PictureEncoding
+from labelproof.data.encoders.picture_encoding import PictureEncoding
 from labelproof.data.encoders.registry import DEFAULT
 from labelproof.data.encoders.texts import AnyTexts
 from labelproof.data.examples import Examples

@@ -12,7 +12,7 @@ import torch
 from scipy.stats import beta
 from torch import Tensor
 
-from labelproof.data.votes import BLANK, LongVotes, Votes, vote_counts
+from labelproof.data.votes import BLANK, Votes, vote_counts
 from labelproof.judging.annotators import Crowd, expected_counts
 from labelproof.judging.vote_weights import agreement_with_others
 
@@ -136,8 +136,3 @@ def _alpha(counts: Tensor) -> float | None:
     by_class = counts.sum(0)
     expected = 1 - (by_class * (by_class - 1)).sum() / (total * (total - 1))
     return None if expected <= 0 else (1 - observed / expected).item()
-
-
-def votes_against(votes: LongVotes, labels: Tensor) -> Tensor:
-    """(V,) bool: votes that differ from the labels (N,)."""
-    return votes.label != labels[votes.rows]

@@ -20,7 +20,7 @@ from torch.nn.functional import interpolate
 
 import labelproof
 from labelproof.data.encoders.module_graph import graph_bytes
-from labelproof.data.encoders.pictures import PictureEncoding
+from labelproof.data.encoders.picture_encoding import PictureEncoding
 from labelproof.data.optional_packages import need
 from labelproof.errors import BadInput, RunFailed
 from labelproof.files import write_json, written_whole

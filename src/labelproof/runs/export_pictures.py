@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from labelproof.data.encoders.encoder_protocol import Batch
-from labelproof.data.encoders.pictures import PictureEncoding
+from labelproof.data.encoders.picture_encoding import PictureEncoding
 from labelproof.data.optional_packages import need
 from labelproof.errors import RunFailed
 

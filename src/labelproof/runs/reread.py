@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from labelproof.csv_cells import plain
-from labelproof.data.encoders.pictures import standing_for
+from labelproof.data.encoders.picture_encoding import standing_for
 from labelproof.data.encoders.saved import load_encoder
 from labelproof.data.encoders.text_choice import texts_standing_for
 from labelproof.data.encoders.texts import TextEncoder

@@ -26,7 +26,7 @@ from sklearn.utils.validation import (
 from torch import nn
 
 from labelproof.data.encoders.apply import encoded
-from labelproof.data.encoders.pictures import PictureEncoding, encode_like
+from labelproof.data.encoders.picture_encoding import PictureEncoding, encode_like
 from labelproof.data.encoders.registry import AUTO, NONE
 from labelproof.data.examples import Examples
 from labelproof.data.labels import alike, merged, refuse_missing

@@ -8,7 +8,7 @@ from pathlib import Path
 from labelproof.data.encoders.choose import worth_encoding
 from labelproof.data.encoders.encode import default_cache
 from labelproof.data.encoders.encoder_protocol import Progress
-from labelproof.data.encoders.pictures import encode_pictures
+from labelproof.data.encoders.picture_encoding import encode_pictures
 from labelproof.data.encoders.registry import AUTO, DEFAULT, NONE, picture_encoder
 from labelproof.data.encoders.text_choice import encode_texts
 from labelproof.data.encoders.texts import AnyTexts

@@ -9,7 +9,7 @@ import torch
 
 from labelproof.data.encoders.choose import worth_encoding
 from labelproof.data.encoders.encode import BATCH
-from labelproof.data.encoders.pictures import with_vectors
+from labelproof.data.encoders.picture_encoding import with_vectors
 from labelproof.data.encoders.registry import AUTO, DEFAULT, NONE, picture_encoder
 from labelproof.data.examples import Examples, Repeated, Resident
 

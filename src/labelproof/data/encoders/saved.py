@@ -19,7 +19,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from labelproof.data.encoders.columns import Column, TableEncoder
-from labelproof.data.encoders.pictures import PictureEncoding
+from labelproof.data.encoders.picture_encoding import PictureEncoding
 from labelproof.data.encoders.texts import JoinedTexts, TextEncoder, TransformerEncoder
 from labelproof.data.examples import Encoder, Examples, Resident
 from labelproof.data.reading_schemas import (

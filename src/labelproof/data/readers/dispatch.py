@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from labelproof.data.encoders.encode import default_cache
-from labelproof.data.encoders.pictures import PictureEncoding, encode_like, without_vectors
+from labelproof.data.encoders.picture_encoding import PictureEncoding, encode_like, without_vectors
 from labelproof.data.examples import Examples
 from labelproof.data.readers.file_names import is_image, printable
 from labelproof.data.readers.huggingface import is_saved_dataset, load_saved

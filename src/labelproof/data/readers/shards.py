@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from labelproof.data.encoders.pictures import PictureEncoding
+from labelproof.data.encoders.picture_encoding import PictureEncoding
 from labelproof.data.examples import Examples, Resident
 from labelproof.data.labels import encode_labels
 from labelproof.data.readers.npz import read_arrays
