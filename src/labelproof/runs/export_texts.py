@@ -23,6 +23,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
+from labelproof.data.encoders.onnx_graphs import OPSET
 from labelproof.data.encoders.texts import (
     AnyTexts,
     JoinedTexts,
@@ -35,7 +36,7 @@ from labelproof.data.encoders.texts import (
 from labelproof.data.optional_packages import need
 from labelproof.errors import BadInput, RunFailed
 from labelproof.files import write_json
-from labelproof.runs.export import OPSET, Whole
+from labelproof.runs.export import Whole
 from labelproof.runs.model import Model
 
 CLOSE = 1e-3  # how far the exported folder may be from `predict`
