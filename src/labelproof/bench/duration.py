@@ -27,7 +27,12 @@ from labelproof.runs.prepare import Assembled
 from labelproof.runs.spec import RunSpec
 from labelproof.training.estimate import estimate
 
-LARGE = ("preact18", "resnet34", "inception_resnet_v2")  # too slow to measure a whole epoch of
+LARGE = (
+    "preact18",
+    "resnet18",
+    "resnet34",
+    "inception_resnet_v2",
+)  # too slow to measure a whole epoch of
 WEBVISION = 65_944  # training images
 CLEANLAB = 5  # times as long as cross-entropy: five folds of 4/5, and the last network
 

@@ -165,6 +165,25 @@ def small_images(sources: Sources, size: int | None = None) -> Path:
 
 
 @lru_cache(maxsize=4)
+def pictures_file(
+    sources: Sources, label_sets: tuple[str, ...] = (), size: int | None = None
+) -> Path:
+    """So many CIFAR-10 images (all unless told) as they are, all test images, human labels."""
+    images = cifar10_arrays(sources)
+    missing = [key for key in label_sets if key not in images]
+    if missing:
+        raise BadInput(
+            f"the label set {missing[0]} needs --human-labels FILE.npz with an array of that name "
+            "and the array clean, in the order of the CIFAR-10 images."
+        )
+    order = np.random.default_rng(SEED).permutation(len(images["x"]))
+    rows = np.sort(order[:size])
+    whole = ("x_test", "y_test", "classes")
+    part = {key: value if key in whole else value[rows] for key, value in images.items()}
+    return store(sources.out, "cifar10-pictures", part)
+
+
+@lru_cache(maxsize=4)
 def full_images(sources: Sources) -> Path:
     """CIFAR-10 as it is, from an .npz, in the form that `labelproof fit` reads."""
     return store(sources.out, "cifar10", cifar10_arrays(sources))

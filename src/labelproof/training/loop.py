@@ -149,6 +149,9 @@ def evaluate(
     # one value for all labels ranks none: most methods score them at the end of a phase alone
     if audit.truth is not None and (clean != clean[0]).any():
         out["error_auroc"] = metrics.error_auroc(audit.truth != task.y, -clean)
+        right = (audit.truth == task.y)[clean > 0.5]  # precision of the split, where it is one
+        if len(right):
+            out["kept_right"] = right.double().mean().item()
     return out
 
 

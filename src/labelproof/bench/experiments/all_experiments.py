@@ -17,6 +17,7 @@ NAMES = (
     "gamma",
     "overconfidence",
     "vectors",
+    "pictures",
     "images",
     "digits",
     "lambda_u",
