@@ -11,10 +11,11 @@ import pytest
 from bench_cells import finished
 
 from labelproof.bench.cell import Sources
-from labelproof.bench.duration import finish_time
+from labelproof.bench.duration import Reader, finish_time
 from labelproof.bench.experiments.all_experiments import NAMES, experiment
 from labelproof.bench.made_vectors import SETS
 from labelproof.bench.scales import nearest_recipe
+from labelproof.data.readers.published.webvision_files import WEBVISION
 from labelproof.errors import BadInput
 from labelproof.methods import METHODS
 from labelproof.recipes.recipe import chosen_method, published_names
@@ -255,6 +256,28 @@ def test_a_dry_run_of_the_paper_scale(labelproof, tmp_path, cifar_folder):
     assert out.count("counted passes") == 24
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_every_experiment_has_a_dry_run_of_the_paper_scale(
+    labelproof, tmp_path, monkeypatch, cifar_folder, vectors_npz, name
+):
+    monkeypatch.setattr(Reader, "_timed", lambda self, parts: (60.0, "assembled"))
+    data = vectors_npz if name == "vectors" else cifar_folder
+    if name == "webvision":
+        data = tmp_path / "files"
+        for file in WEBVISION.files:
+            (data / WEBVISION.folder / file).parent.mkdir(parents=True, exist_ok=True)
+            (data / WEBVISION.folder / file).touch()
+    few = ["--methods", "dpc"] if "methods" in experiment(name).takes else []
+    few += ["--labels", "worst"] if name == "cifarn" else []
+    words = ("--scale", "paper", "--data", data, "--seeds", 1, "--dry-run", *few)
+    code, out, err = labelproof("bench", name, *words)
+    assert code == 0, err
+    assert "will fail" not in out
+    assert "Nothing was run." in out
+    assert "assembled" in out
+    assert not list(tmp_path.glob("runs/bench/cells/*"))
+
+
 def test_cells_begin_as_soon_as_a_process_is_free():
     assert finish_time([4, 3, 2, 1], 2) == 5
     assert finish_time([], 2) == 0
@@ -285,7 +308,9 @@ def test_experiments_are_listed(labelproof):
         (("synthetic", "--scale", "paper"), "needs --data DIR"),
         (("synthetic", "--scale", "paper", "--data", "."), "cifar-10-batches-py"),
         (("webvision", "--scale", "paper"), "needs --data DIR"),
-        (("images", "--scale", "paper"), "--scale small or tiny"),
+        (("images", "--scale", "paper"), "needs --data DIR"),
+        (("lambda_u", "--scale", "paper"), "needs --data DIR"),
+        (("pictures",), "needs CIFAR-10"),
         (("beta", "--scale", "tiny", "--out", "file"), "is a file"),
     ],
 )

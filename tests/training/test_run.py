@@ -220,7 +220,7 @@ def test_history_has_what_the_audit_knows_and_nothing_it_does_not():
     known = {"epoch", "phase", "loss", "elapsed"}
     assert set(problem.train(CASES["ce"], audit=None).history[0]) == known
     full = problem.train(CASES["ce"]).history[-1]
-    assert set(full) == known | {"test_accuracy", "test_ece", "error_auroc"}
+    assert set(full) == known | {"test_accuracy", "test_ece", "error_auroc", "kept_right"}
 
 
 def test_labels_without_scores_are_not_said_to_be_ranked(tmp_path):
@@ -230,6 +230,8 @@ def test_labels_without_scores_are_not_said_to_be_ranked(tmp_path):
     assert ["error_auroc" in line for line in lines] == [False] * 5 + [True]
     wrong = problem.audit.truth != problem.task.y
     assert lines[-1]["error_auroc"] == metrics.error_auroc(wrong, -result.clean)
+    kept = result.clean > 0.5
+    assert lines[-1]["kept_right"] == (~wrong)[kept].double().mean().item()
     warm_up, *split = problem.train(replace(CASES["dividemix"], epochs=4, warmup=1)).history
     assert "error_auroc" not in warm_up
     assert all("error_auroc" in line for line in split)  # DivideMix scores them every epoch

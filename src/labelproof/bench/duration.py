@@ -134,16 +134,20 @@ class Reader:
         tried = undecided(parts.method)
         task = parts.prepared.task
         parts = replace(parts, method=settled_for_now(parts.method, task.kind))
-        if parts.net in LARGE:
-            seconds, how = self._counted(parts), "counted passes"
-        else:
-            measured = estimate(task, parts.method, parts.trunk, parts.device)
-            seconds, how = measured.seconds, "measured epoch"
+        seconds, how = self._timed(parts)
         if cell.spec.data == "webvision":
             seconds *= WEBVISION / task.size
         times = CLEANLAB if cell.maker == "cleanlab" else calibration(cell)
         seconds = seen.seconds + seconds * times
         return Guess(seconds=seconds, how=f"{how}, without trials" if tried else how)
+
+    def _timed(self, parts: Assembled) -> tuple[float, str]:
+        """Seconds of the whole plan, and how they are known."""
+        if parts.net in LARGE:
+            return self._counted(parts), "counted passes"
+        task = parts.prepared.task
+        measured = estimate(task, parts.method, parts.trunk, parts.device)
+        return measured.seconds, "measured epoch"
 
     def _counted(self, parts: Assembled) -> float:
         task = parts.prepared.task

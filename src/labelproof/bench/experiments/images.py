@@ -26,7 +26,6 @@ from labelproof.bench.scales import (
 )
 from labelproof.bench.subset import chosen
 from labelproof.bench.tables import listing
-from labelproof.errors import BadInput
 from labelproof.methods import METHODS
 
 CLEANLAB: Maker = "cleanlab"
@@ -37,8 +36,6 @@ METRICS = (LAST, BEST, ECE, ECE_CALIBRATED, AUROC_OWN, AP_OWN, AUROC, AP, SECOND
 
 def cells(scale: Scale, sources: Sources, seeds: int) -> list[Cell]:
     """A cell for every noise, method and seed."""
-    if scale == "paper":
-        raise BadInput("images is an experiment of our own; run it with --scale small or tiny.")
     usual = TINY_ROWS if scale == "tiny" else ALL
     settings = synthetic_settings(scale, sources, ("cifar10-symmetric-0.5",))
     given = ("worst",) if sources.human_labels or scale == "tiny" else ()

@@ -47,8 +47,8 @@ MANY, MANY_EPOCHS = FEWEST["images"], 12  # images from which on `auto` makes tr
 
 def cells(scale: Scale, sources: Sources, seeds: int) -> list[Cell]:
     """A cell for every weight; images and vectors, where their data is named."""
-    if scale == "paper":
-        raise BadInput("lambda_u is an experiment of our own; run it with --scale small or tiny.")
+    if scale == "paper" and has_vectors(sources.data):
+        scale = "small"  # which says everything about vectors
     settings = _settings(scale, sources)
     return [
         cell
@@ -94,14 +94,15 @@ def _column(name: str, data: RunSpec) -> Setting:
 def _images(scale: Scale, sources: Sources) -> list[Setting]:
     if scale == "tiny":
         return synthetic_settings(scale, sources, IMAGES[:1])
-    if sources.data is None or has_vectors(sources.data):
+    if has_vectors(sources.data) or (scale == "small" and sources.data is None):
         return []
     if sources.labels:
         raise BadInput(
             "lambda_u takes --labels on vectors; on images it has `worst`, with --human-labels."
         )
     found = synthetic_settings(scale, sources, IMAGES)
-    found.append(_many(found[0], sources))
+    if scale == "small":
+        found.append(_many(found[0], sources))
     return found + (human_settings(scale, sources, ("worst",)) if sources.human_labels else [])
 
 

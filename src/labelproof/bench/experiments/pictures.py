@@ -15,7 +15,7 @@ from labelproof.bench import figures
 from labelproof.bench.cell import Cell, Experiment, Scale, Sources, seeded
 from labelproof.bench.experiments.ablation import PARTS
 from labelproof.bench.grid_progress import history
-from labelproof.bench.prepare import LABEL_SETS, pictures_file, tiny_images
+from labelproof.bench.prepared_data import LABEL_SETS, pictures_file, tiny_images
 from labelproof.bench.results import (
     AUROC,
     AUROC_OWN,
