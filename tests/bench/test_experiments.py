@@ -173,6 +173,11 @@ def test_a_finished_grid_on_vectors_gives_its_table(labelproof, tmp_path, vector
     column = {"cifarn": "worst", "lambda_u": None}.get(name, "CIFAR-10 sym. 50%")
     assert ("ublished" in text) == (column is not None)
     assert column is None or (f"published: {column} |" in text and "ours are vectors" in text)
+    if name == "cifarn":
+        again = (tmp_path / "b" / "cifarn-small" / "table-replicated.md").read_text()
+        assert "| replicated: worst |" in again
+        assert "| 93.10 |" in again
+        assert "Vovk" in again
 
 
 def test_co_teaching_is_told_the_share_of_wrong_labels(tmp_path, vectors_npz):

@@ -65,6 +65,7 @@ def grid(
     *,
     title: str,
     published: Published | None = None,
+    beside: str = "published",
     notes: Sequence[str] = (),
 ) -> Table:
     """Rows by columns for one metric; published numbers in columns of their own.
@@ -74,25 +75,26 @@ def grid(
         metric: the number to show.
         title: what the table is about.
         published: numbers by row and column; columns without any are left out.
+        beside: what the header calls them.
         notes: on published numbers; left out where none are shown.
     """
     known = published or {}
     printed = [on_images(column) for column in results.columns]
-    beside = [c for c in printed if any((row, c) in known for row in results.rows)]
+    shown = [c for c in printed if any((row, c) in known for row in results.rows)]
     rows = [
         (
             row,
             *(entry(metric, results.at(row, column)) for column in results.columns),
-            *(known.get((row, column), NONE) for column in beside),
+            *(known.get((row, column), NONE) for column in shown),
         )
         for row in results.rows
     ]
     other = (OTHER_DATA,) if printed != results.columns else ()
     return Table(
         title=f"{title}: {metric.title}",
-        header=("", *results.columns, *(f"published: {column}" for column in beside)),
+        header=("", *results.columns, *(f"{beside}: {column}" for column in shown)),
         rows=tuple(rows),
-        notes=(*((*notes, *other) if beside else ()), *closing(results)),
+        notes=(*((*notes, *other) if shown else ()), *closing(results)),
     )
 
 

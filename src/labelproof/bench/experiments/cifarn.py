@@ -59,7 +59,13 @@ def finish(results: Results, folder: Path) -> list[Path]:
     title = "Labels that people gave" if results.scale != "tiny" else "Digits, labels redrawn"
     main = grid(results, LAST, title=title, published=known, notes=notes)
     best = grid(results, BEST, title=title, published=known, notes=notes)
-    return [*main.write(folder), *best.write(folder, "table-best")]
+    files = [*main.write(folder), *best.write(folder, "table-best")]
+    if results.scale == "tiny":
+        return files
+    again = published.numbers(published.REPLICATED_ROWS, published.HUMAN_COLUMNS)
+    notes = (published.REPLICATED_NOTE,)
+    anchor = grid(results, LAST, title=title, published=again, beside="replicated", notes=notes)
+    return [*files, *anchor.write(folder, "table-replicated")]
 
 
 EXPERIMENT = Experiment(
