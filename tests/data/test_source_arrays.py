@@ -11,6 +11,7 @@ from sklearn.datasets import load_digits
 from torch.utils.data import TensorDataset
 
 from labelproof.data.readers import SourceOptions, from_arrays, from_dataset, load
+from labelproof.data.readers.frames import are_texts
 from labelproof.errors import BadInput
 
 LABELS = [0, 1, 0, 1]
@@ -258,3 +259,15 @@ def test_an_archive_that_asks_for_more_than_it_holds_is_refused(tmp_path):
         archive.writestr("x.npy", header + b"1234")
     with pytest.raises(BadInput, match="asks for more than the file holds"):
         load(tmp_path / "a.npz")
+
+
+def test_rows_of_numbers_are_not_made_a_list_to_see_whether_they_are_texts():
+    class Rows(np.ndarray):
+        """An array that may not be turned into a list."""
+
+        def tolist(self):
+            raise AssertionError("every number was made a Python object")
+
+    assert not are_texts(np.zeros((3, 2)).view(Rows))
+    assert are_texts(np.array(["a text", None], dtype=object))
+    assert not are_texts(np.arange(3))

@@ -31,6 +31,8 @@ def are_texts(x: Any, like: Examples | None = None) -> bool:
         return True
     if hasattr(x, "columns") or isinstance(x, (str, bytes)):
         return False
+    if hasattr(x, "ndim") and x.ndim != 1:  # millions of numbers are not made a list to find out
+        return False
     values = x.tolist() if hasattr(x, "tolist") else x
     return (
         isinstance(values, (list, tuple))
