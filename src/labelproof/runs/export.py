@@ -124,7 +124,7 @@ def export_onnx(model: Model, out: Path, encoding: PictureEncoding | None = None
     runtime = need("onnxruntime", "export", "the check of the exported model")
     _check_parent(out)
     whole = Whole(model).cpu().eval()
-    made = onnx.load_from_string(graph_bytes(whole, _example(model, 3), "probabilities"))
+    made = onnx.load_from_string(graph_bytes(whole, {"x": _example(model, 3)}, "probabilities"))
     about = {
         "labelproof": labelproof.__version__,
         "classes": json.dumps(model.classes, ensure_ascii=False),

@@ -7,13 +7,10 @@ a transformer; all three where both stand side by side.
 
 from __future__ import annotations
 
-import io
 import json
-import logging
 import os
 import shutil
 import tempfile
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -23,7 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from labelproof.data.encoders.onnx_graphs import OPSET
+from labelproof.data.encoders.module_graph import graph_bytes
 from labelproof.data.encoders.texts import (
     AnyTexts,
     JoinedTexts,
@@ -221,24 +218,8 @@ def inputs_of(folder: Path, texts: Sequence[str]) -> dict[str, Any]:
 
 def _converted(module: nn.Module, inputs: dict[str, Any]) -> bytes:
     """The module as the bytes of an ONNX model for texts of any number and length."""
-    batch, length = torch.export.Dim("batch"), torch.export.Dim("length")
-    shapes = tuple({0: batch} if name == "counts" else {0: batch, 1: length} for name in inputs)
-    buffer = io.BytesIO()
-    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
-    with warnings.catch_warnings(), torch.no_grad():
-        warnings.simplefilter("ignore")
-        program: Any = torch.onnx.export(
-            module,
-            tuple(torch.from_numpy(values) for values in inputs.values()),
-            input_names=list(inputs),
-            output_names=["probabilities"],
-            dynamic_shapes=shapes,
-            opset_version=OPSET,
-            dynamo=True,
-            verbose=False,
-        )
-        program.save(buffer)
-    return buffer.getvalue()
+    examples = {name: torch.from_numpy(values) for name, values in inputs.items()}
+    return graph_bytes(module, examples, "probabilities", inputs.keys() - {"counts"})
 
 
 def _check(model: Model, encoder: AnyTexts, folder: Path) -> None:

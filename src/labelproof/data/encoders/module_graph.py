@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -23,21 +23,32 @@ def module_graph(network: nn.Module, rule: InputRule, shape: Sequence[int]) -> A
     need("onnxscript", "export", "the export to ONNX")
     whole = nn.Sequential(Pixels(rule), network).cpu().eval()
     example = torch.zeros((2, *shape), dtype=torch.uint8)
-    return onnx.load_from_string(graph_bytes(whole, example, "vectors"))
+    return onnx.load_from_string(graph_bytes(whole, {"x": example}, "vectors"))
 
 
-def graph_bytes(whole: nn.Module, example: Tensor, output: str) -> bytes:
-    """The module from `x` to `output` as an ONNX model with a batch of any size."""
+def graph_bytes(
+    whole: nn.Module, inputs: Mapping[str, Tensor], output: str, free: Collection[str] = ()
+) -> bytes:
+    """A module as an ONNX model.
+
+    Args:
+        whole: the module.
+        inputs: examples of its inputs, by name; their first axis can have any size.
+        output: the name of its output.
+        free: inputs whose second axis, the length of texts, can have any size too.
+    """
+    batch, length = torch.export.Dim("batch"), torch.export.Dim("length")
+    shapes = tuple({0: batch, 1: length} if name in free else {0: batch} for name in inputs)
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     buffer = io.BytesIO()
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
         program: Any = torch.onnx.export(
             whole,
-            (example,),
-            input_names=["x"],
+            tuple(inputs.values()),
+            input_names=list(inputs),
             output_names=[output],
-            dynamic_shapes=({0: torch.export.Dim("batch")},),
+            dynamic_shapes=shapes,
             opset_version=OPSET,
             dynamo=True,
             verbose=False,
