@@ -18,6 +18,7 @@ from labelproof.methods.elr import ELR, ELRPlus
 from labelproof.methods.gce import GCE
 from labelproof.methods.incv import INCV
 from labelproof.methods.jpl import JPL
+from labelproof.methods.linear import Linear
 from labelproof.methods.loss_correction import Backward, Forward
 from labelproof.methods.mentornet import MentorNet
 from labelproof.methods.mixup import Mixup
@@ -39,6 +40,7 @@ CASES: dict[str, Method] = {
     "ce": CrossEntropy(epochs=6, batch=32, lr=0.05),
     "dividemix": DivideMix(epochs=6, warmup=2, batch=16, lr=0.05, lambda_u=5.0, ramp=2.0),
     "dpc": DPC(epochs=6, warmup=2, batch=16, lr=0.05, lambda_u=5.0, ramp=2.0),
+    "linear": Linear(epochs=3),
     "mixup": Mixup(epochs=6, batch=32, lr=0.05),
     "gce": GCE(epochs=6, batch=32, lr=0.1, truncate=True, prune_every=2),
     "elr": ELR(epochs=6, batch=32, lr=0.05, cycle=6),

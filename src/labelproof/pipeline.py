@@ -94,12 +94,12 @@ def assemble(spec: RunSpec, given: Given = NOTHING) -> Assembled:
     if spec.reviewed:
         prepared, data, held = hold(prepared, data, spec.reviewed)
     method = given.method or chosen_method(
-        spec.method, data.kind, spec.settings, spec.recipe, len(data)
+        spec.trained, data.kind, spec.settings, spec.recipe, len(data)
     )
     if given.method is None:
-        views = with_views(prepared.task.views, spec.method, spec.recipe)
+        views = with_views(prepared.task.views, spec.trained, spec.recipe)
         prepared = replace(prepared, task=replace(prepared.task, views=views))
-    net = given.net or chosen_net(spec.net, spec.method, data.kind, spec.recipe)
+    net = given.net or chosen_net(spec.net, spec.trained, data.kind, spec.recipe)
     trunk, name = make_trunk(net, prepared.task)
     return Assembled(
         spec=spec,
@@ -164,13 +164,15 @@ def _run(parts: Assembled, given: Given, resume: bool, reporter: Reporter | None
         folder=out,
         resume=resume and out is not None,
         reporter=reporter,
-        name=spec.method,
+        name=spec.trained,
     )
     ended = judge(
         replace(result, chosen=chosen),
         parts.trunk,
         audit,
         spec.how,
+        rule=spec.rule,
+        joins=spec.joins,
         seed=spec.seed,
         folder=out / FOLDS if out else None,
         reporter=reporter,

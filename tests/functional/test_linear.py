@@ -6,7 +6,9 @@ import numpy as np
 import torch
 from sklearn.linear_model import LogisticRegression
 
-from labelproof.functional.linear import cross_fit, folds_of
+from labelproof import functional as fn
+from labelproof import metrics
+from labelproof.functional.linear import cross_fit, cross_fit_twice, folds_of, top_variance
 
 
 def made(size: int = 300, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
@@ -47,15 +49,31 @@ def test_the_penalty_with_the_best_likelihood_out_of_fold_is_kept() -> None:
     assert abs(best.likelihood - max(each)) < 5e-3
 
 
-def test_soft_targets_and_flat_directions() -> None:
+def test_only_kept_examples_are_fitted_to_and_flat_directions_do_no_harm() -> None:
     x, y = made()
     wide = torch.cat([x, x[:, :2], torch.zeros(len(x), 1)], 1)  # copies and an empty feature
     fold = folds_of(y, 3, torch.Generator().manual_seed(0))
-    soft = 0.8 * torch.eye(3)[y] + 0.2 / 3
-    fitted = cross_fit(wide, y, 3, fold, targets=soft, penalties=(1e-3,))
-    assert fitted.weight.isfinite().all()
-    gap = (wide @ fitted.weight + fitted.bias).softmax(1).mean(0) - soft.mean(0)
+    kept = torch.arange(len(y)) % 4 > 0
+    fitted = cross_fit(wide, y, 3, fold, kept=kept, penalties=(1e-2,))
+    changed = torch.where(kept, y, (y + 1) % 3)
+    again = cross_fit(wide, changed, 3, fold, kept=kept, penalties=(1e-2,))
+    assert torch.equal(fitted.weight, again.weight)
+    gap = (wide @ fitted.weight + fitted.bias).softmax(1)[kept].mean(0) - torch.eye(3)[
+        y[kept]
+    ].mean(0)
     assert gap.abs().max() < 1e-3  # the bias is not penalised
+
+
+def test_a_second_fit_leaves_out_what_the_first_ones_doubt() -> None:
+    x, y = made(600)
+    truth = torch.arange(600) % 3
+    fold = folds_of(y, 5, torch.Generator().manual_seed(0))
+    twice, once = cross_fit_twice(x, y, 3, fold), cross_fit(x, y, 3, fold).log_probs
+    wrong = y != truth
+    assert metrics.error_auroc(wrong, -fn.label_margin(twice, y)) > metrics.error_auroc(
+        wrong, -fn.label_margin(once, y)
+    )
+    assert top_variance(torch.diag(torch.tensor([3.0, 1.0]))) == 4.5
 
 
 def test_folds_spread_every_class() -> None:

@@ -1,4 +1,4 @@
-"""Halves of the training set, and networks that judge labels they have not seen."""
+"""Folds of the training set, and networks that judge labels they have not seen."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from fitting import fit
 from labelproof.data.readers import load
 from labelproof.judging import crossfit
 from labelproof.judging.crossfit import (
+    fold_count,
+    folds,
     follower,
     held_out_scores,
     part_of,
-    split,
-    suited_to_half,
+    suited_to_fold,
 )
 from labelproof.methods.ce import CrossEntropy
 from labelproof.recipes.recipe import own_data
@@ -30,20 +31,30 @@ from labelproof.training.log import Silent
 from tiny import Interrupting, blobs
 
 
-def test_halves_part_every_class_evenly() -> None:
+@pytest.mark.parametrize("count", [2, 5])
+def test_folds_part_every_class_evenly(count: int) -> None:
     labels = torch.tensor([0] * 7 + [1] * 20 + [2] * 1)
-    one, other = split(labels, seed=3)
-    assert sorted([*one.tolist(), *other.tolist()]) == list(range(28))
-    counts = torch.stack([labels[half].bincount(minlength=3) for half in (one, other)])
-    assert (counts[0] - counts[1]).abs().max() <= 1
-    assert not torch.equal(one, split(labels, seed=4)[0])
+    fold = folds(labels, count, seed=3)
+    counts = torch.stack([labels[fold == k].bincount(minlength=3) for k in range(count)])
+    assert (counts.amax(0) - counts.amin(0)).max() <= 1
+    assert counts.sum() == 28
+    assert not torch.equal(fold, folds(labels, count, seed=4))
+
+
+def test_fewer_examples_have_more_folds() -> None:
+    task = blobs(40).task
+    sizes = {499: 10, 500: 5, 20_000: 5, 20_001: 2}
+    assert {n: fold_count(replace(task, y=torch.zeros(n))) for n in sizes} == sizes
+    assert fold_count(replace(task, kind="images")) == 2
 
 
 def test_no_label_reaches_the_network_that_judges_it(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = blobs(160, noise=0.3)
     result = problem.train(CASES["ce"])
-    own, other = halves = split(problem.task.y, seed=5)
-    monkeypatch.setattr(crossfit, "split", lambda labels, seed: halves)
+    monkeypatch.setattr(crossfit, "fold_count", lambda task: 3)
+    fold = folds(problem.task.y, 3, seed=5)
+    monkeypatch.setattr(crossfit, "folds", lambda labels, count, seed: fold)
+    own, other = fold == 1, fold != 1
     changed = problem.task.y.clone()
     changed[own] = changed[own].roll(1)
     values, again = (
@@ -55,7 +66,7 @@ def test_no_label_reaches_the_network_that_judges_it(monkeypatch: pytest.MonkeyP
     assert not torch.equal(values[other], again[other])
 
 
-def test_a_half_has_its_inputs_labels_and_confirmed_ones() -> None:
+def test_a_part_has_its_inputs_labels_and_confirmed_ones() -> None:
     problem = blobs(60)
     fixed = torch.arange(60) % 5 == 0
     task = replace(problem.task, fixed=fixed)
@@ -68,9 +79,9 @@ def test_a_half_has_its_inputs_labels_and_confirmed_ones() -> None:
 
 
 def test_few_steps_call_for_smaller_batches() -> None:
-    few = suited_to_half(CrossEntropy(batch=128, epochs=10), 2000)
-    many = suited_to_half(CrossEntropy(batch=128, epochs=10), 50_000)
-    assert (few.batch, many.batch) == (64, 128)
+    method = CrossEntropy(batch=128, epochs=10)
+    cases = ((2000, 2), (50_000, 2), (2000, 5))
+    assert [suited_to_fold(method, *case).batch for case in cases] == [64, 128, 128]
 
 
 @pytest.mark.parametrize("epochs", [3, 5])
@@ -82,7 +93,7 @@ def test_an_interrupted_calibration_goes_on_where_it_stopped(
     assert not (tmp_path / "cut" / "summary.json").exists()
     seen = Count()
     run(tmp_path / "cut", resume=True, reporter=seen)
-    assert seen.epochs == 6 - epochs  # two of the run, two of each half; none is done twice
+    assert seen.epochs == 6 - epochs  # two of the run, two of each of two folds; none is done twice
     for name in ("labels.csv", "model.safetensors"):
         assert (finished / name).read_bytes() == (tmp_path / "cut" / name).read_bytes()
     links = [json.loads((f / "calibration.json").read_text()) for f in (finished, tmp_path / "cut")]
@@ -97,7 +108,7 @@ def test_a_finished_run_is_known_as_one(finished: Path) -> None:
     assert not runfolder.finished(replace(spec, out=finished / "elsewhere"))
 
 
-def test_quick_and_off_train_no_halves(tmp_path: Path) -> None:
+def test_quick_and_off_train_no_folds(tmp_path: Path) -> None:
     found = {}
     for how in ("quick", "off"):
         seen = Count()

@@ -98,7 +98,7 @@ def trained(data: str | Path, out: Path, *, noise: str | None = None, **options:
         data=str(data), reading=reading, noise=noise, method="ce", settings={"epochs": 1}, out=out
     )
     # one epoch teaches too little for a run to suspect anything by itself
-    with patch("labelproof.judging.verdict.suspect_table", lambda judged: label_table(judged, 1.0)):
+    with patch("labelproof.judging.verdict.table_of", lambda sure, _: label_table(sure)):
         pipeline.run(spec)
     _doubt(out, examples, 4)
     return out

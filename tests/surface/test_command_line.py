@@ -222,7 +222,7 @@ def test_plan_says_what_was_understood(labelproof, vectors, tmp_path):
 def test_plan_counts_the_calibration(labelproof, vectors):
     words = ("plan", vectors, "--method", "ce")
     _, folds, _ = labelproof(*words)
-    assert "either half trained once more" in folds
+    assert "trained again without each of" in folds
     _, quick, _ = labelproof(*words, "--calibrate", "quick")
     assert "calibration  quick, which trains nothing" in quick
     _, recipe, _ = labelproof("plan", "digits", "-m", "ce", "--recipe", "cifar10-symmetric-0.5")

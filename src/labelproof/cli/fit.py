@@ -19,6 +19,7 @@ from labelproof.cli.multilabel import runs_of
 from labelproof.cli.plan_lines import run_line, scratch_lines
 from labelproof.cli.read_data import read
 from labelproof.cli.specs import spec_from
+from labelproof.judging import wording
 from labelproof.report.several import write_joint
 from labelproof.run_files import LABELS, REPORT, RUN
 from labelproof.runs import folder as runfolder
@@ -60,13 +61,14 @@ def fit(
     flip: opt.Flip = None,
     noise: opt.Noise = None,
     reviewed: opt.Reviewed = None,
-    method: opt.MethodName = "dpc",
+    method: opt.MethodName = "auto",
     net: opt.Net = "auto",
     encoder: opt.Encoder = "auto",
     epochs: opt.Epochs = None,
     recipe: opt.Recipe = None,
     set_: opt.Set = None,
     calibrate: opt.Calibrate = None,
+    review_budget: opt.ReviewBudget = None,
     seed: opt.Seed = 0,
     device: opt.Device = "auto",
     precision: opt.PrecisionName = "auto",
@@ -119,7 +121,7 @@ def _fit_one(spec: RunSpec, resume: bool, here: Ranks) -> None:
 
 
 def _usual_folder(spec: RunSpec) -> Path:
-    return runfolder.free_name(Path("runs") / f"{Path(str(spec.data)).stem}-{spec.method}")
+    return runfolder.free_name(Path("runs") / f"{Path(str(spec.data)).stem}-{spec.trained}")
 
 
 def _run(spec: RunSpec, resume: bool, here: Ranks) -> None:
@@ -187,12 +189,8 @@ def in_words(folder: Path) -> str:
     """What a run found, in plain language."""
     summary = runfolder.read_summary(folder)
     record = runfolder.read_record(folder)
-    size, suspects = record["task"]["size"], summary["suspects"]
-    lines = [
-        *summary["doubts"],
-        f"{suspects} of {size} labels look wrong ({suspects / size:.1%}); "
-        f"estimated share of wrong labels {summary['noise_rate_estimate']:.1%}.",
-    ]
+    lines = wording.of_labels(summary, record["task"]["size"])
+    lines += [summary["joined"]["why"]] if summary.get("joined") else []
     lines += _annotated(summary)
     lines += _measured(summary)
     lines.append(f"The report, for a browser: {folder / REPORT}")

@@ -11,10 +11,10 @@ import typer
 
 from labelproof.data.readers import SourceOptions
 from labelproof.judging import How
-from labelproof.training.run import Precision
 
 READING = "Reading the data"
 TRAINING = "Training"
+JUDGING = "Judging labels"
 
 DATA_HELP = (
     "A built-in name (digits, cifar10, ...), an .npz file, a folder of class folders, a CSV or "
@@ -179,7 +179,14 @@ Noise = Annotated[
     ),
 ]
 MethodName = Annotated[
-    str, typer.Option("--method", "-m", help="See `labelproof methods`.", rich_help_panel=TRAINING)
+    str,
+    typer.Option(
+        "--method",
+        "-m",
+        help="auto (DPC, joined with a softmax regression where held-out labels say so), or one "
+        "that `labelproof methods` lists, alone.",
+        rich_help_panel=TRAINING,
+    ),
 ]
 Net = Annotated[
     str,
@@ -221,21 +228,31 @@ Set = Annotated[
 Calibrate = Annotated[
     How | None,
     typer.Option(
-        help="folds: train again on each half and judge each label by a network that has not "
-        "seen it (best, doubles the time); quick: judge by the run itself; off. folds where left "
-        "out, quick with --recipe.",
+        help="folds: train again without each of two to ten folds and judge each label by a "
+        "network that has not seen it (best, takes longest); quick: judge by the run itself; off. "
+        "folds where left out, quick with --recipe.",
         rich_help_panel=TRAINING,
+        show_default=False,
+    ),
+]
+ReviewBudget = Annotated[
+    int | None,
+    typer.Option(
+        help="Call this many labels suspects, the likeliest to be wrong.",
+        rich_help_panel=JUDGING,
         show_default=False,
     ),
 ]
 Seed = Annotated[int, typer.Option(help="Seed of all random numbers.", rich_help_panel=TRAINING)]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.", rich_help_panel=TRAINING)]
 PrecisionName = Annotated[
-    Precision,
+    str,
     typer.Option(
-        help="Of the network's trunk. bf16 is faster where the processor has it; auto takes it on "
-        "GPUs alone.",
-        rich_help_panel=TRAINING,
+        "--precision",
+        metavar="NUMBER|auto|fp32|bf16",
+        help="A number such as 0.8: call as many labels suspects as are expected to be this "
+        "precise. A word: the number type of the network's trunk; auto takes bf16 on GPUs alone.",
+        rich_help_panel=JUDGING,
     ),
 ]
 

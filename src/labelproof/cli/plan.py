@@ -59,7 +59,7 @@ def plan(
     text_model: opt.TextModel = None,
     flip: opt.Flip = None,
     noise: opt.Noise = None,
-    method: opt.MethodName = "dpc",
+    method: opt.MethodName = "auto",
     net: opt.Net = "auto",
     encoder: opt.Encoder = "auto",
     epochs: opt.Epochs = None,

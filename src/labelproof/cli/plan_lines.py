@@ -13,8 +13,8 @@ from labelproof.data.examples import Examples
 from labelproof.data.readers import find_duplicates
 from labelproof.data.readers.sampling import SAMPLE
 from labelproof.data.task import Task
-from labelproof.judging.crossfit import FEWEST
-from labelproof.runs.forecast import HOUR, Forecast, calibrated_twice, duration
+from labelproof.judging.crossfit import FEWEST, fold_count
+from labelproof.runs.forecast import HOUR, Forecast, calibrated_by_folds, duration
 from labelproof.runs.prepare import Assembled
 from labelproof.training.settings import settings_of
 
@@ -100,10 +100,10 @@ def run_line(parts: Assembled) -> str:
         "quick": "judge every label by the model itself",
         "off": "leave probabilities as they are",
     }
-    how = "folds" if calibrated_twice(parts) else "quick" if parts.spec.how != "off" else "off"
+    how = "folds" if calibrated_by_folds(parts) else "quick" if parts.spec.how != "off" else "off"
     epochs = sum(phase.epochs for phase in parts.method.plan())
     return (
-        f"Run:     {source_words(parts)}; train {parts.spec.method} ({title}) for {epochs} "
+        f"Run:     {source_words(parts)}; train {parts.spec.trained} ({title}) for {epochs} "
         f"epoch{'s' * (epochs != 1)}; {calibrated[how]}"
     )
 
@@ -139,10 +139,10 @@ def time_lines(coming: Forecast, parts: Assembled) -> list[str]:
 
 def _calibration(coming: Forecast, parts: Assembled) -> str:
     how = parts.spec.how
-    if calibrated_twice(parts):
+    if calibrated_by_folds(parts):
         return (
-            f"{duration(coming.calibration)}: either half trained once more "
-            "(--calibrate quick does without)"
+            f"{duration(coming.calibration)}: trained again without each of "
+            f"{fold_count(parts.prepared.task)} folds (--calibrate quick does without)"
         )
     if how == "folds":
         return f"quick, since folds needs {FEWEST} examples"
@@ -172,7 +172,7 @@ def detail_lines(parts: Assembled, coming: Forecast) -> list[str]:
             f"Phase:   {name}, {epochs} epochs of about {seconds:.1f} s"
             for name, (epochs, seconds) in measured.phases.items()
         ]
-    return [*lines, f"Method:  {parts.spec.method}", *_settings(settings_of(parts.method))]
+    return [*lines, f"Method:  {parts.spec.trained}", *_settings(settings_of(parts.method))]
 
 
 def _settings(values: Mapping[str, Any]) -> list[str]:

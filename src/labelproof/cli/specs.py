@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, get_args
 
 import typer
 
@@ -12,12 +12,13 @@ from labelproof.data.readers import SourceOptions
 from labelproof.errors import BadInput
 from labelproof.recipes.recipe import read_settings
 from labelproof.runs.spec import RunSpec, load_spec
+from labelproof.training.run import Precision
 from labelproof.training.settings import split_settings
 
 RENAMED = {"drop_column": "drop_columns"}  # repeated options, named for one of them
 READING = {field.name for field in fields(SourceOptions)}
 SAID = ("COMMANDLINE", "ENVIRONMENT")  # where an option that a person gave comes from
-SPEC = {field.name for field in fields(RunSpec)} - {"reading", "settings"}
+SPEC = {field.name for field in fields(RunSpec)} - {"reading", "settings", "precision"}
 
 
 def spec_from(ctx: typer.Context) -> RunSpec:
@@ -39,7 +40,7 @@ def spec_from(ctx: typer.Context) -> RunSpec:
 
 def with_options(base: RunSpec, given: Mapping[str, Any]) -> RunSpec:
     """The spec with options of a command line in the places of its own."""
-    own = {name: value for name, value in given.items() if name in SPEC}
+    own = {name: value for name, value in given.items() if name in SPEC} | _precision(given)
     reading = {RENAMED.get(name, name): value for name, value in given.items()}
     reading = {name: value for name, value in reading.items() if name in READING}
     for name in ("drop_columns", "annotators"):
@@ -49,13 +50,29 @@ def with_options(base: RunSpec, given: Mapping[str, Any]) -> RunSpec:
     return replace(spec, settings=_settings(spec, base, given))
 
 
+def _precision(given: Mapping[str, Any]) -> dict[str, Any]:
+    """--precision: a number is the precision of the suspects, a word the trunk's number type."""
+    if "precision" not in given:
+        return {}
+    text = given["precision"]
+    if text in get_args(Precision):
+        return {"precision": text}
+    try:
+        return {"suspect_precision": float(text)}
+    except ValueError:
+        raise BadInput(
+            f"expected --precision to be a number such as 0.8, or one of "
+            f"{', '.join(get_args(Precision))}, but it is {text!r}."
+        ) from None
+
+
 def _settings(spec: RunSpec, base: RunSpec, given: Mapping[str, Any]) -> dict[str, Any]:
     """Changes of the method's settings; those of a spec with another method do not carry over."""
-    kept = dict(base.settings) if (spec.method, spec.recipe) == (base.method, base.recipe) else {}
+    kept = dict(base.settings) if (spec.trained, spec.recipe) == (base.trained, base.recipe) else {}
     changes = split_settings(given.get("set_") or [])
     if given.get("epochs") is not None:
         changes["epochs"] = str(given["epochs"])
-    return kept | read_settings(spec.method, changes, spec.recipe)
+    return kept | read_settings(spec.trained, changes, spec.recipe)
 
 
 def _given(ctx: typer.Context) -> dict[str, Any]:

@@ -49,7 +49,8 @@ class Task:
     classes: tuple[str, ...]
     views: Views
     kind: Kind
-    fixed: Tensor | None = None  # (N,) bool: labels a person has confirmed
+    fixed: Tensor | None = None  # (N,) bool: labels a person has confirmed or corrected
+    original: Tensor | None = None  # (N,) int64: labels before that, where it is known
     votes: Votes | None = None  # who said what, for those who can use more than one label
 
     @property

@@ -2,7 +2,15 @@
 
 from labelproof.functional.contrast import label_divergence, nt_xent, uniform_selection
 from labelproof.functional.dirichlet import dirichlet_uncertainty
-from labelproof.functional.linear import cross_fit, cross_fit_twice, folds_of, top_variance
+from labelproof.functional.linear import (
+    PENALTIES,
+    CrossFit,
+    cross_fit,
+    cross_fit_nested,
+    cross_fit_twice,
+    folds_of,
+    top_variance,
+)
 from labelproof.functional.losses import (
     calibrated_log_softmax,
     calibrated_softmax,
@@ -37,6 +45,7 @@ from labelproof.functional.select import (
     mirrored_gaussians,
     mirrored_or_free,
     of_label,
+    repeated,
     two_gaussians,
 )
 from labelproof.functional.small_loss import forget_rate, late_decay, small_loss
@@ -49,6 +58,8 @@ from labelproof.functional.transition import (
 )
 
 __all__ = [
+    "PENALTIES",
+    "CrossFit",
     "Mixed",
     "Objective",
     "TwoGaussians",
@@ -60,6 +71,7 @@ __all__ = [
     "confident",
     "cosine_decay",
     "cross_fit",
+    "cross_fit_nested",
     "cross_fit_twice",
     "declared_transition",
     "descended",
@@ -92,6 +104,7 @@ __all__ = [
     "one_cycle",
     "prior_penalty",
     "ramp",
+    "repeated",
     "sharpen",
     "sigmoid_ramp",
     "small_loss",

@@ -1,6 +1,6 @@
 """Softmax regression on all folds at once: scores of labels by models that have not seen them.
 
-    min over W, b of  mean CE(softmax(x W + b), targets) + penalty / 2 |W|²
+    min over W, b of  mean CE(softmax(x W + b), labels) + penalty / 2 |W|²
 
 All folds, and a fit to everything, are solved together by Nesterov's method in the eigenbasis of
 the inputs, where Böhning's bound on the curvature (Ann. Inst. Stat. Math. 1992) is diagonal: steps
@@ -22,7 +22,8 @@ from torch.nn.functional import one_hot
 from labelproof.functional.select import confident, of_label
 
 PENALTIES = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
-NEAR = (3.0, 1.0, 1 / 3)  # penalties of a second fit, in those of the first
+NEAR = (1.0, 1 / 3)  # penalties of a second fit, in those of the first
+INNER = 3  # folds within the other folds, to decide which labels are kept
 STEPS = 40  # for each penalty
 CLOSE = 1e-4  # a step smaller than this in every weight ends the search
 CURVATURE = 0.55  # of the cross-entropy by a logit, at the most 1/2, with some room
@@ -55,7 +56,7 @@ def cross_fit(
     classes: int,
     fold: Tensor,
     *,
-    targets: Tensor | None = None,
+    kept: Tensor | None = None,
     penalties: Sequence[float] = PENALTIES,
 ) -> CrossFit:
     """Fit with every penalty and keep the one that predicts labels out of fold best.
@@ -67,13 +68,14 @@ def cross_fit(
         labels: (N,) classes whose likelihood out of fold decides.
         classes: C.
         fold: (N,) the fold of each example, 0 to K - 1.
-        targets: (N, C) distributions to fit; the labels where None.
+        kept: (N,) bool, examples that are fitted to and whose likelihood counts; all where None.
         penalties: in descending order.
     """
-    goal = one_hot(labels, classes).float() if targets is None else targets.float()
+    goal = one_hot(labels, classes).float()
+    used = torch.ones(len(x), dtype=torch.bool) if kept is None else kept
     basis, variance = _eigenbasis(x)
     inputs, number = x @ basis, int(fold.max()) + 1
-    keep = torch.stack([(fold != k).float() for k in range(number)] + [torch.ones(len(x))])
+    keep = torch.stack([*((fold != k) & used for k in range(number)), used]).float()
     weight = torch.zeros(number + 1, inputs.shape[1], classes)
     bias = torch.zeros(number + 1, classes)
     best: CrossFit | None = None
@@ -88,7 +90,7 @@ def cross_fit(
             weight=basis @ weight[-1],
             bias=bias[-1],
             penalty=penalty,
-            likelihood=of_label(log_probs, labels).mean().item(),
+            likelihood=of_label(log_probs, labels)[used].mean().item(),
         )
         if best is not None and found.likelihood <= best.likelihood:
             break
@@ -100,10 +102,10 @@ def cross_fit(
 def cross_fit_twice(
     x: Tensor, labels: Tensor, classes: int, fold: Tensor, fixed: Tensor | None = None
 ) -> Tensor:
-    """Log-probabilities (N, C) out of fold, by regressions on labels and on cleaned labels.
+    """Log-probabilities (N, C) out of fold, by regressions on all labels and on the kept ones.
 
-    The second ones are fitted to the labels that the first ones keep (`confident`), and to their
-    own predictions elsewhere. The mean of both is returned.
+    The second ones are fitted to the labels that the first ones keep (`confident`). The mean of
+    both is returned.
 
     Args:
         x: (N, D).
@@ -114,11 +116,65 @@ def cross_fit_twice(
     """
     first = cross_fit(x, labels, classes, fold)
     kept = confident(first.log_probs, labels) > 0.5
-    kept = (kept if fixed is None else kept | fixed)[:, None]
-    targets = torch.where(kept, one_hot(labels, classes).float(), first.log_probs.exp())
+    kept = kept if fixed is None else kept | fixed
     near = [first.penalty * factor for factor in NEAR]
-    second = cross_fit(x, labels, classes, fold, targets=targets, penalties=near)
+    second = cross_fit(x, labels, classes, fold, kept=kept, penalties=near)
     return (first.log_probs + second.log_probs) / 2
+
+
+def cross_fit_nested(
+    x: Tensor,
+    labels: Tensor,
+    classes: int,
+    fold: Tensor,
+    *,
+    fixed: Tensor | None = None,
+    penalties: Sequence[float] = PENALTIES,
+) -> CrossFit:
+    """The mean of a regression on all labels and one on the labels that are kept (`confident`).
+
+    Unlike those of `cross_fit_twice`, its log-probabilities out of fold have not seen the fold at
+    all: which labels are kept is decided anew, within the other folds, for each of them.
+
+    Args:
+        x: (N, D).
+        labels: (N,).
+        classes: C.
+        fold: (N,) as `folds_of` gives it.
+        fixed: (N,) labels that are known to be right.
+        penalties: in descending order.
+    """
+    first = cross_fit(x, labels, classes, fold, penalties=penalties)
+    sure = torch.zeros(len(x), dtype=torch.bool) if fixed is None else fixed
+    kept = (confident(first.log_probs, labels) > 0.5) | sure
+    weight, bias = fit_to(x, labels, classes, kept, first.penalty)
+    outside = torch.empty_like(first.log_probs)
+    for k in range(int(fold.max()) + 1):
+        held, rest = (fold == k).nonzero().squeeze(1), (fold != k).nonzero().squeeze(1)
+        inner = folds_of(labels[rest], INNER, torch.Generator().manual_seed(k))
+        part = cross_fit(x[rest], labels[rest], classes, inner, penalties=(first.penalty,))
+        kept = (confident(part.log_probs, labels[rest]) > 0.5) | sure[rest]
+        inside = fit_to(x[rest], labels[rest], classes, kept, first.penalty)
+        outside[held] = (x[held] @ inside[0] + inside[1]).log_softmax(1)
+    log_probs = ((first.log_probs + outside) / 2).log_softmax(1)
+    return CrossFit(
+        log_probs=log_probs,
+        weight=(first.weight + weight) / 2,
+        bias=(first.bias + bias) / 2,
+        penalty=first.penalty,
+        likelihood=of_label(log_probs, labels).mean().item(),
+    )
+
+
+def fit_to(
+    x: Tensor, labels: Tensor, classes: int, kept: Tensor, penalty: float
+) -> tuple[Tensor, Tensor]:
+    """Weights (D, C) and biases (C,) of a regression on the kept examples (N,)."""
+    basis, variance = _eigenbasis(x)
+    goal, keep = one_hot(labels, classes).float(), kept.float()[None]
+    zero = torch.zeros(1, basis.shape[1], classes), torch.zeros(1, classes)
+    weight, bias = _solve(x @ basis, variance, goal, keep, penalty, *zero)
+    return basis @ weight[0], bias[0]
 
 
 def top_variance(x: Tensor, most: int = 2000) -> float:
@@ -145,7 +201,7 @@ def _solve(
     bias: Tensor,
 ) -> tuple[Tensor, Tensor]:
     """Weights (K + 1, R, C) and biases (K + 1, C) that minimise every fold's objective."""
-    share = (keep / keep.sum(1, keepdim=True)).T[:, :, None]  # (N, K + 1, 1)
+    share = (keep / keep.sum(1, keepdim=True).clamp_min(1)).T[:, :, None]  # (N, K + 1, 1)
     stride = (1 / (CURVATURE * variance + penalty))[None, :, None]
     ahead, ahead_bias, pace = weight.clone(), bias.clone(), 1.0
     for _ in range(STEPS):

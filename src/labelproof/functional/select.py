@@ -80,6 +80,26 @@ def label_shares(labels: Tensor, classes: int) -> Tensor:
     return counts / counts.sum()
 
 
+def repeated(index: Tensor, labels: Tensor, balance: float, rng: torch.Generator) -> Tensor:
+    """The examples `index` (n,), those of rare classes several times, (m,).
+
+    An example of a class with count n_c comes (max n / n_c)^balance times, rounded at random: once
+    each where all classes are equally frequent.
+
+    Args:
+        index: (n,) examples.
+        labels: (n,) their classes.
+        balance: 0 repeats nothing, 1 makes all classes equally frequent.
+        rng: of the rounding.
+    """
+    if not balance or not len(index):
+        return index
+    counts = torch.bincount(labels).double()
+    times = (counts.max() / counts.clamp_min(1)).pow(balance)[labels].cpu()
+    whole = (times + torch.rand(len(times), generator=rng, dtype=torch.float64)).floor().long()
+    return index.cpu().repeat_interleave(whole)
+
+
 @dataclass(frozen=True, kw_only=True)
 class TwoGaussians:
     """A mixture of two Gaussians, in the units of the values; the second has the larger mean."""

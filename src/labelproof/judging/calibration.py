@@ -2,40 +2,60 @@
 
 0. Scores of the training set come from networks that have not seen the labels (`crossfit`), or,
    where that takes too long, from the run's own networks, which then look too good.
-1. These scores and the given labels determine a noise model (`noise_model`), and that the posterior
-   of every true class.
-2. The link is the scale under which the scores fit those posteriors best.
-3. The probability that a label is right joins two views of it: the posterior of the noise model
-   and the method's own clean probability, which also remembers how training went.
+1. For vectors a softmax regression and the nearest neighbours are further views (`stacking`).
+2. The regression may join in the predictions too, where that was asked for (`joining`).
+3. The judge says how likely each label is right (`judgement`).
+4. The link is the scale under which the scores fit the judge's posterior best.
 
-Shapes: C classes, N training examples.
+Shapes: C classes, N training examples, V views.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import softplus
+from torch.nn.functional import one_hot
 
+from labelproof import functional as fn
+from labelproof.data.examples import Inputs
 from labelproof.data.task import Audit, Task
+from labelproof.functional.linear import CrossFit
 from labelproof.judging.annotators import Crowd, fit_crowd
 from labelproof.judging.crossfit import FEWEST as FEWEST_TO_SPLIT
-from labelproof.judging.crossfit import held_out_scores, scores_of
+from labelproof.judging.crossfit import (
+    copies,
+    fold_count,
+    folds_with_copies,
+    held_out_scores,
+    scores_of,
+)
+from labelproof.judging.joining import Join, join
+from labelproof.judging.judgement import (
+    Evidence,
+    Judgement,
+    judge_by_votes,
+    judge_labels,
+    transition_of,
+)
 from labelproof.judging.link import Link
-from labelproof.judging.noise_model import fit_noise_model, minimise
-from labelproof.judging.scores import kind_of_scores
+from labelproof.judging.numbers import Floats, log_softmax, minimise
+from labelproof.judging.scores import kind_of_scores, scores
+from labelproof.judging.stacking import MOST_NEIGHBOURED, MOST_NUMBERS, neighbours, regression
+from labelproof.judging.suspects import Rule
 from labelproof.training.log import Reporter
 from labelproof.training.loop import Result
-from labelproof.training.run import Trunk
+from labelproof.training.run import Trunk, forward_all
 
 How = Literal["folds", "quick", "off"]
-NUMBERS = 300_000  # examples times classes that the noise model is fitted to, at the most
-FEWEST = 8000  # examples, unless there are fewer
+LINK_EXAMPLES = 150  # at which the link goes half of the way to the judge's posterior
+MIDDLE = 1.25  # how much surer a link is where nobody can tell wrong labels from hard examples
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,18 +67,25 @@ class Calibration:
     probabilities: Tensor  # (N, C) of the training examples, by the run and by unseen networks
     clean: Tensor  # (N,) probability that the given label is right
     transition: Tensor  # (C, C) probability of a given label (column) for each true one (row)
-    noise_rate: float  # estimated share of wrong labels
-    seconds: float = 0.0  # what it took
-    scores: Tensor | None = None  # (N, C) of the training set, by networks that did not see labels
+    noise_rate: float | None  # estimated share of wrong labels; None where it cannot be stated
+    judgement: Judgement | None = None  # None where nothing was judged
+    scores: Tensor | None = None  # (N, C) of the training set, by models that did not see labels
     crowd: Crowd | None = None  # what several annotators and the model say together
+    joined: Join | None = None  # whether a regression predicts too; None where it was not asked for
+    folds: int = 0  # on how many the method was trained again
+    seconds: float = 0.0  # what it took
 
     def describe(self) -> dict[str, Any]:
         """Plain values, for calibration.json."""
+        judge = self.judgement
         return {
             "how": self.how,
+            "folds": self.folds,
             "link": self.link.describe(),
             "noise_rate": self.noise_rate,
             "transition": self.transition.tolist(),
+            "view_weights": judge.weights.tolist() if judge else [],
+            "own_score_weight": judge.own_weight if judge else 1.0,
         }
 
 
@@ -67,50 +94,122 @@ def calibrate(
     trunk: Trunk,
     how: How = "folds",
     *,
+    rule: Rule | None = None,
+    joins: bool = False,
     seed: int = 0,
     folder: Path | None = None,
     reporter: Reporter | None = None,
 ) -> Calibration:
-    """Fit the link of a finished run on its own training set and given labels.
+    """Judge the labels of a finished run, and fit its link, by its own training set alone.
 
     Args:
         result: the run.
         trunk: makes a new network like the run's.
-        how: "folds" trains the method once more on either half of the training set; "quick" trusts
-            the run's own view of the examples it was trained on, which is right only where there
-            are many more examples than the network can memorise; "off" leaves all as it is.
-        seed: decides the halves and how they are trained.
-        folder: where the training of the halves is saved, to go on from after an interruption.
+        how: "folds" trains the method again without each of some folds of the training set; "quick"
+            trusts the run's own view of the examples it was trained on, which is right only where
+            there are many more examples than the network can memorise; "off" leaves all as it is.
+        rule: which labels are called suspects.
+        joins: whether a softmax regression may predict along with the method.
+        seed: decides the folds and how they are trained.
+        folder: where the training without each fold is saved, to go on from when interrupted.
         reporter: follows the training.
     """
     if how == "off":
         return uncalibrated(result)
-    started = time.monotonic()
-    task = result.task
+    started, task = time.monotonic(), result.task
     of = kind_of_scores(result.method, result.state, _some(result))
     own = scores_of(result, task.x, of).double()
-    unseen = own
-    if task.size < FEWEST_TO_SPLIT:
-        how = "quick"
+    how = "quick" if task.size < FEWEST_TO_SPLIT else how
+    unseen, views, linear, together = own, log_softmax(own.numpy())[None], None, None
     if how == "folds":
         unseen = held_out_scores(result, trunk, of, seed=seed, folder=folder, reporter=reporter)
+        linear, rest = cheap_views(result, seed)
+        views = np.stack([log_softmax(unseen.numpy()), *rest])
+    plain = fn.calibrated_softmax(unseen, gamma=1.0) if of == "logits" else unseen.softmax(1)
+    if how == "folds" and joins and linear is not None:
+        together = join(unseen, linear, task.y)
+        own, unseen = _with_partner(result, together, own, unseen, linear)
+    evidence = evidence_of(result, views, seen=how == "quick")
     crowd = crowd_of(task, unseen)
-    posterior = crowd.posterior if crowd else posteriors(unseen, task.y, task.fixed)
-    right = posterior.gather(1, task.y[:, None]).squeeze(1)
-    link = Link(of=of, scale=fit_scale(unseen, posterior))
-    # votes say more of a label than how training went
-    clean = trusted(right if crowd else joined(result.clean, right), task.fixed)
+    if crowd:  # votes say more of a label than how training went
+        judged = judge_by_votes(evidence, crowd.posterior.numpy(), rule)
+        scale = fit_scale(unseen, crowd.posterior)
+    else:
+        judged = judge_labels(evidence, rule, seed=seed)
+        scale = link_scale(
+            unseen,
+            judged,
+            _before_review(task),
+            raw=own_scale(unseen, plain),
+            cautious=of == "logits" and how == "folds",
+        )
+    link = Link(of=of, scale=scale, partner=together.partner if together else None)
     return Calibration(
         how=how,
         link=link,
         probabilities=link((own + unseen) / 2).float(),
-        clean=clean.float(),
-        transition=transition_matrix(posterior, task.y),
-        noise_rate=1 - right.mean().item(),
-        scores=unseen.float(),
+        clean=torch.from_numpy(judged.p_clean).float(),
+        transition=torch.from_numpy(judged.transition).float(),
+        noise_rate=judged.noise_rate,
+        judgement=judged,
+        scores=torch.from_numpy(judged.scores).float(),
         crowd=crowd,
+        joined=together,
+        folds=fold_count(task) if how == "folds" else 0,
         seconds=time.monotonic() - started,
     )
+
+
+def _with_partner(
+    result: Result, together: Join, own: Tensor, unseen: Tensor, linear: CrossFit
+) -> tuple[Tensor, Tensor]:
+    """Scores (N, C) of the training set by the run and by unseen networks, joined."""
+    partner = together.partner
+    if partner is None:
+        return own, unseen
+    outside = partner.network * unseen + partner.linear * linear.log_probs.double()
+    return partner.joined(own, inputs_of(result)), outside
+
+
+def inputs_of(result: Result) -> Tensor:
+    """The plain view of the training set, (N, D), on the CPU."""
+    task = result.task
+    parts = forward_all(task.x, task, lambda v: v.flatten(1), result.device)
+    return torch.cat([part.cpu() for part in parts]).float()
+
+
+def evidence_of(result: Result, views: Floats, seen: bool) -> Evidence:
+    """What the judge is given of a run."""
+    task = result.task
+    return Evidence(
+        views=views,
+        given=task.y.numpy(),
+        own_clean=result.clean.double().numpy(),
+        fixed=None if task.fixed is None else task.fixed.numpy(),
+        original=None if task.original is None else task.original.numpy(),
+        seen=seen,
+    )
+
+
+def cheap_views(result: Result, seed: int) -> tuple[CrossFit | None, list[Floats]]:
+    """Views of vectors (N, C) that take no network: a regression, and the nearest neighbours.
+
+    None of either for other kinds of data, and where it would take too long.
+    """
+    task = result.task
+    numbers = task.size * int(np.prod(task.x.shape))
+    if task.kind != "vectors" or (task.size > MOST_NEIGHBOURED and numbers > MOST_NUMBERS):
+        return None, []
+    x, fold = inputs_of(result), folds_with_copies(task, seed)
+    linear = regression(x, task.y, task.num_classes, fold, task.fixed)
+    said = [] if linear is None else [linear.log_probs]
+    if task.size <= MOST_NEIGHBOURED:
+        said.append(neighbours(x, task.y, task.num_classes, copies(task.x)))
+    return linear, [view.double().numpy() for view in said]
+
+
+def _before_review(task: Task) -> Tensor:
+    return task.y if task.original is None else task.original
 
 
 def crowd_of(task: Task, scores: Tensor) -> Crowd | None:
@@ -123,32 +222,25 @@ def crowd_of(task: Task, scores: Tensor) -> Crowd | None:
     crowd = fit_crowd(task.votes, task.num_classes, scores)
     if task.fixed is None:
         return crowd
-    sure = torch.nn.functional.one_hot(task.y, task.num_classes).double()
-    posterior = torch.where(task.fixed[:, None], sure, crowd.posterior)
-    return replace(crowd, posterior=posterior)
+    sure = one_hot(task.y, task.num_classes).double()
+    return replace(crowd, posterior=torch.where(task.fixed[:, None], sure, crowd.posterior))
 
 
 def uncalibrated(result: Result) -> Calibration:
     """What the method itself says; with several annotators, what they and it say together."""
-    crowd = crowd_of(result.task, result.probabilities.double().clamp_min(1e-12).log())
+    given, clean, posterior = result.task.y, result.clean, result.probabilities.double()
+    crowd = crowd_of(result.task, posterior.clamp_min(1e-12).log())
     if crowd:
-        right = crowd.posterior.gather(1, result.task.y[:, None]).squeeze(1)
-        return Calibration(
-            how="off",
-            link=Link(),
-            probabilities=result.probabilities,
-            clean=right.float(),
-            transition=transition_matrix(crowd.posterior, result.task.y),
-            noise_rate=1 - right.mean().item(),
-            crowd=crowd,
-        )
+        posterior = crowd.posterior
+        clean = posterior.gather(1, given[:, None]).squeeze(1).float()
     return Calibration(
         how="off",
         link=Link(),
         probabilities=result.probabilities,
-        clean=result.clean,
-        transition=transition_matrix(result.probabilities.double(), result.task.y),
-        noise_rate=1 - result.clean.mean().item(),
+        clean=clean,
+        transition=torch.from_numpy(transition_of(posterior.numpy(), given.numpy())).float(),
+        noise_rate=1 - clean.mean().item(),
+        crowd=crowd,
     )
 
 
@@ -159,22 +251,59 @@ def calibrated(result: Result, calibration: Calibration, audit: Audit) -> Result
         result,
         probabilities=calibration.probabilities,
         clean=calibration.clean,
-        test_probabilities=None if test is None else link(scores_of(result, test, link.of)),
+        test_probabilities=None if test is None else link(linked_scores(result, test, link)),
     )
 
 
-def posteriors(values: Tensor, given: Tensor, fixed: Tensor | None) -> Tensor:
-    """Probability of every true class of every training example, (N, C), in double precision."""
-    size, classes = values.shape
-    most = max(FEWEST, NUMBERS // classes)
-    rows = torch.randperm(size, generator=torch.Generator().manual_seed(0))[:most]
-    model = fit_noise_model(values[rows], given[rows], None if fixed is None else fixed[rows])
-    return torch.cat(
-        [
-            model.posterior(values[part], given[part], None if fixed is None else fixed[part])
-            for part in torch.split(torch.arange(size), most)
-        ]
-    )
+def linked_scores(result: Result, x: Inputs, link: Link) -> Tensor:
+    """Scores of all inputs, (M, C), with those of a partner, on the CPU."""
+
+    def said(v: Tensor) -> Tensor:
+        return link.joined(scores(result.method, result.state, v, link.of), v)
+
+    return torch.cat([part.cpu() for part in forward_all(x, result.task, said, result.device)])
+
+
+def link_scale(
+    values: Tensor, judged: Judgement, labels: Tensor, *, raw: float, cautious: bool
+) -> float:
+    """The scale of the link for held-out scores of what predicts.
+
+    Fitted to the given labels, a scale is right where all labels are, and too small where some are
+    wrong. The judge's posterior moves it from there: nearly all of the way (of its logarithm) with
+    thousands of examples, half of it with 150, not at all where no noise is sure. A method that is
+    trained as a Dirichlet is cautious by itself: where the judge is unsure, the link is not more
+    so. Where labels that the model contradicts may be wrong or hard, it takes a middle way. Where
+    nothing can be trusted, probabilities stay as sure as the method made them.
+
+    Args:
+        values: (N, C) held-out scores.
+        judged: what was found of the labels.
+        labels: (N,) given labels before any review.
+        raw: the scale at which the scores are as sure as the method's own probabilities.
+        cautious: whether the method is a Dirichlet.
+    """
+    trust = judged.trust
+    if trust.level == "none":
+        return raw
+    scale = given = fit_scale(values, one_hot(labels, values.shape[1]).double())
+    if trust.ambiguous or judged.noise_interval[0] > 0:
+        true = fit_scale(values, torch.from_numpy(judged.posterior))
+        scale = given * (true / given) ** (len(values) / (len(values) + LINK_EXAMPLES))
+    if trust.level == "caution" and cautious:
+        scale = max(scale, raw)
+    return scale * (MIDDLE if trust.ambiguous else 1.0)
+
+
+def own_scale(values: Tensor, own: Tensor) -> float:
+    """The scale at which scores (N, C) are as sure on average as probabilities (N, C)."""
+    sure = own.amax(1).mean().item()
+    low, high = math.log(1e-3), math.log(1e3)
+    for _ in range(40):
+        middle = (low + high) / 2
+        less = (math.exp(middle) * values).softmax(1).amax(1).mean().item() < sure
+        low, high = (middle, high) if less else (low, middle)
+    return math.exp(low)
 
 
 def fit_scale(values: Tensor, target: Tensor) -> float:
@@ -187,49 +316,6 @@ def fit_scale(values: Tensor, target: Tensor) -> float:
 
     minimise(loss, [log_scale], steps=30)
     return log_scale.exp().item()
-
-
-def transition_matrix(posterior: Tensor, given: Tensor) -> Tensor:
-    """Share of each given label (column) among the examples of each true class (row), (C, C)."""
-    classes = posterior.shape[1]
-    counts = torch.zeros(classes, classes, dtype=posterior.dtype)
-    counts.index_add_(1, given, posterior.T)
-    total = counts.sum(1, keepdim=True)
-    # a class that nothing seems to belong to says nothing of its labels: they count as right
-    eye = torch.eye(classes, dtype=counts.dtype)
-    return torch.where(total > 1e-9, counts / total.clamp_min(1e-9), eye).float()
-
-
-def joined(clean: Tensor, right: Tensor) -> Tensor:
-    """One probability from the method's own (N,) and the posterior `right` (N,), mean of logits."""
-    both = _logit(rescaled(clean, right)) + _logit(right)
-    return rescaled((both / 2).sigmoid(), right)
-
-
-def rescaled(clean: Tensor, right: Tensor) -> Tensor:
-    """Probabilities (N,) mapped so that they agree with `right` on average.
-
-    The map is a logistic curve on their logits, which never changes the order.
-    """
-    logits = _logit(clean)
-    slope, offset = torch.zeros((), dtype=torch.float64), torch.zeros((), dtype=torch.float64)
-
-    def loss() -> Tensor:
-        fitted = slope.exp() * logits + offset
-        likelihood = (right * fitted - softplus(fitted)).mean()
-        return 0.5 / len(right) * (slope**2 + offset**2) - likelihood
-
-    minimise(loss, [slope, offset], steps=50)
-    return (slope.exp() * logits + offset).sigmoid()
-
-
-def _logit(probs: Tensor) -> Tensor:
-    return torch.logit(probs.double(), eps=1e-6)
-
-
-def trusted(clean: Tensor, fixed: Tensor | None) -> Tensor:
-    """Clean probabilities with those of confirmed labels set to one."""
-    return clean if fixed is None else clean.masked_fill(fixed, 1.0)
 
 
 def _some(result: Result) -> Tensor:

@@ -1,11 +1,11 @@
 """Scores of the training set by networks that have not seen the labels they judge.
 
 A network agrees with labels it was trained on more often than with others, right or wrong, and is
-surer of them. So the method is trained twice more, on either half of the training set, and each
-half is scored by the network of the other. That takes about as long as the run itself, so it is
-saved after every epoch, like the run.
+surer of them. So the training set is split into folds, the method is trained without each of them,
+and each fold is scored by the network that has not seen it. Every such training is saved after
+each epoch, like the run.
 
-Shapes: C classes, N training examples.
+Shapes: C classes, K folds, N training examples.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from torch import Tensor
 from labelproof.data.examples import Examples, Inputs, Subset
 from labelproof.data.readers import find_duplicates
 from labelproof.data.task import Task
+from labelproof.functional.linear import folds_of
 from labelproof.judging.link import Scores
 from labelproof.judging.scores import scores
 from labelproof.recipes.sizing import main_batch, with_batch
@@ -29,8 +30,16 @@ from labelproof.training.run import Trunk, derive_seed, forward_all
 from labelproof.training.settings import settings_of
 from labelproof.training.tensorboard import Tensorboard
 
-FEWEST = 40  # examples, below which half of them teach nothing
+FEWEST = 40  # examples, below which a part of them teaches nothing
 STEPS = 400  # optimiser steps below which a half is trained with half the batch
+FEW, MANY = 500, 20_000  # examples below which there are ten folds, and above which there are two
+
+
+def fold_count(task: Task) -> int:
+    """K: the fewer examples, the less can be left out of training; images train too long for it."""
+    if task.kind == "images" or task.size > MANY:
+        return 2
+    return 10 if task.size < FEW else 5
 
 
 def held_out_scores(
@@ -42,33 +51,41 @@ def held_out_scores(
     folder: Path | None = None,
     reporter: Reporter | None = None,
 ) -> Tensor:
-    """Scores (N, C) of every training example by a network of the half it is not in.
+    """Scores (N, C) of every training example by a network that was trained without its fold.
 
     With a folder, what an interrupted call left there is continued.
     """
-    task, device = result.task, result.device
-    method = suited_to_half(result.method, task.size)
-    halves = copies_together(split(task.y, seed), task.x)
+    task, count = result.task, fold_count(result.task)
+    method = suited_to_fold(result.method, task.size, count)
+    fold = folds_with_copies(task, seed)
     values = torch.empty(task.size, task.num_classes, dtype=torch.float64)
-    for number in (0, 1):
-        own, other = halves[number], halves[1 - number]
-        kept = folder / f"half-{number + 1}" if folder else None
-        if kept:
-            kept.mkdir(parents=True, exist_ok=True)
-        half = train(
-            part_of(task, own),
+    for number in range(count):
+        held = (fold == number).nonzero().squeeze(1)
+        if not len(held):
+            continue
+        part = train(
+            part_of(task, (fold != number).nonzero().squeeze(1)),
             method,
             trunk,
-            seed=derive_seed(seed, f"half {number}") % 2**31,
-            device=device,
+            seed=derive_seed(seed, f"fold {number}") % 2**31,
+            device=result.device,
             precision=result.precision,
-            folder=kept,
-            resume=kept is not None,
+            folder=_made(folder, number),
+            resume=folder is not None,
             reporter=follower(reporter),
-            name=f"calibration, half {number + 1} of 2",
+            name=f"calibration, fold {number + 1} of {count}",
         )
-        values[other] = scores_of(half, Subset(task.x, other), of).double()
+        values[held] = scores_of(part, Subset(task.x, held), of).double()
     return values
+
+
+def _made(folder: Path | None, number: int) -> Path | None:
+    """A folder of its own for each training."""
+    if folder is None:
+        return None
+    own = folder / f"fold-{number + 1}"
+    own.mkdir(parents=True, exist_ok=True)
+    return own
 
 
 def scores_of(result: Result, x: Inputs, of: Scores) -> Tensor:
@@ -79,41 +96,48 @@ def scores_of(result: Result, x: Inputs, of: Scores) -> Tensor:
     return torch.cat([part.cpu() for part in parts])
 
 
-def split(labels: Tensor, seed: int) -> tuple[Tensor, Tensor]:
-    """Indices of two halves, at random, every class spread evenly over both."""
-    rng = torch.Generator().manual_seed(derive_seed(seed, "halves"))
-    order = torch.randperm(len(labels), generator=rng)
-    order = order[labels[order].argsort(stable=True)]
-    return order[0::2].sort().values, order[1::2].sort().values
+def folds(labels: Tensor, count: int, seed: int) -> Tensor:
+    """A fold for every example, (N,), at random, every class spread evenly over all of them."""
+    return folds_of(labels, count, torch.Generator().manual_seed(derive_seed(seed, "folds")))
 
 
-def copies_together(halves: tuple[Tensor, Tensor], x: Inputs) -> tuple[Tensor, Tensor]:
-    """The halves with all copies of an input in the half of the first one.
+def folds_with_copies(task: Task, seed: int) -> Tensor:
+    """The folds (N,) of a task, copies of an input in the same one."""
+    return copies_together(folds(task.y, fold_count(task), seed), copies(task.x))
+
+
+def copies(x: Inputs) -> Tensor:
+    """For each example the first one that is the same, itself where there is no other, (N,)."""
+    first = torch.arange(len(x))
+    for group in find_duplicates(Examples(x=x, labels=None)).groups:
+        first[list(group)] = min(group)
+    return first
+
+
+def copies_together(fold: Tensor, first: Tensor) -> Tensor:
+    """The folds (N,) with all copies of an input in the fold of the first one.
 
     Otherwise a network would judge a label that it has seen on a copy, and the same input could get
-    two different suggestions. Where hardly anything would remain in a half, all stays as it is.
+    two different suggestions. Where one fold would hold nearly everything, all stays as it is.
     """
-    second = torch.zeros(len(x), dtype=torch.bool)
-    second[halves[1]] = True
-    for group in find_duplicates(Examples(x=x, labels=None)).groups:
-        second[list(group)] = second[group[0]].clone()
-    if not len(x) // 4 <= second.sum() <= 3 * len(x) // 4:
-        return halves
-    return (~second).nonzero().squeeze(1), second.nonzero().squeeze(1)
+    moved = fold[first]
+    return fold if 4 * moved.bincount().max() > 3 * len(fold) else moved
 
 
 def part_of(task: Task, rows: Tensor) -> Task:
     """The task with some of its examples alone."""
     fixed = None if task.fixed is None else task.fixed[rows]
+    original = None if task.original is None else task.original[rows]
     votes = None if task.votes is None else task.votes.part(rows)
-    return replace(task, x=Subset(task.x, rows), y=task.y[rows], fixed=fixed, votes=votes)
+    x, y = Subset(task.x, rows), task.y[rows]
+    return replace(task, x=x, y=y, fixed=fixed, original=original, votes=votes)
 
 
-def suited_to_half(method: Method, size: int) -> Method:
+def suited_to_fold(method: Method, size: int, count: int) -> Method:
     """The record, with half the batch where half the examples would make too few steps."""
     name = main_batch(method)
     batch = settings_of(method)[name] if name else 0
-    if batch < 16 or size // 2 // batch * method.epochs >= STEPS:
+    if count > 2 or batch < 16 or size // 2 // batch * method.epochs >= STEPS:
         return method
     return with_batch(method, batch // 2)
 

@@ -4,14 +4,16 @@ A score is a logit where a method's probabilities follow from the mean logits of
 DPC's do, and the logarithm of a probability elsewhere. The constant γ that DPC adds to every
 exponential keeps training stable and leaves probabilities far too flat; the link leaves it out.
 
-Shapes: B batch, C classes.
+Where a softmax regression was found to help (see `joining`), its logits are added to the scores.
+
+Shapes: B batch, C classes, D numbers of an input.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from torch import Tensor
@@ -22,12 +24,28 @@ Scores = Literal["logits", "log-probabilities"]
 TINY = 1e-12  # probabilities below this count as this, so that their logarithm exists
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Partner:
+    """A softmax regression whose logits are added to a network's scores."""
+
+    weight: Tensor  # (D, C)
+    bias: Tensor  # (C,)
+    network: float  # factor of the network's scores
+    linear: float  # factor of the regression's logits
+
+    def joined(self, scores: Tensor, x: Tensor) -> Tensor:
+        """Scores (B, C) of both together, for network input `x`."""
+        logits = x.flatten(1).to(scores) @ self.weight.to(scores) + self.bias.to(scores)
+        return self.network * scores + self.linear * logits
+
+
 @dataclass(frozen=True, kw_only=True)
 class Link:
     """softmax(scale * scores): the order of the classes, and so the accuracy, stays as it was."""
 
     of: Scores = "log-probabilities"
     scale: float = 1.0  # one over the temperature
+    partner: Partner | None = None
 
     def __post_init__(self) -> None:
         if self.of not in ("logits", "log-probabilities"):
@@ -39,11 +57,28 @@ class Link:
         """Calibrated probabilities, (B, C)."""
         return (self.scale * scores).softmax(-1)
 
+    def joined(self, scores: Tensor, x: Tensor) -> Tensor:
+        """Scores (B, C) with those of the partner, if there is one, for network input `x`."""
+        return scores if self.partner is None else self.partner.joined(scores, x)
+
     def describe(self) -> dict[str, Any]:
-        """The link as plain values, for JSON."""
-        return asdict(self)
+        """The link as plain values, for JSON; the partner's weights are tensors of the model."""
+        both = self.partner and {"network": self.partner.network, "linear": self.partner.linear}
+        return {"of": self.of, "scale": self.scale, "partner": both}
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The weights of the partner, by the name they have in the model's file."""
+        return {WEIGHT: self.partner.weight, BIAS: self.partner.bias} if self.partner else {}
 
     @staticmethod
-    def revive(record: Mapping[str, Any]) -> Link:
-        """The link that `describe` described."""
-        return Link(of=record["of"], scale=float(record["scale"]))
+    def revive(record: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Link:
+        """The link that `describe` and `tensors` gave."""
+        both, partner = record.get("partner"), None
+        if both:
+            weight, bias = tensors[WEIGHT], tensors[BIAS]
+            factors = {name: float(both[name]) for name in ("network", "linear")}
+            partner = Partner(weight=weight, bias=bias, **factors)
+        return Link(of=record["of"], scale=float(record["scale"]), partner=partner)
+
+
+WEIGHT, BIAS = "link:weight", "link:bias"

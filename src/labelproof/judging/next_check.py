@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from labelproof.judging.label_table import Codes, Numbers
-from labelproof.judging.noise_model import NoiseModel, minimise, start_model
+from labelproof.judging.noise_model import NoiseModel
 
 COPY = 0.1  # what is left of the gain of a copy
 FADE = 500  # checks of one confusion after which a further one counts half
@@ -84,24 +84,12 @@ def posterior_after(scores: Tensor, given: Tensor, index: Tensor, decided: Tenso
         index: (K,) examples that a person decided.
         decided: (K,) their classes.
     """
-    scores = scores.double()
-    model = _fit(scores, given, index, decided)
-    posterior = model.posterior(scores, given)
+    scores, truth = scores.double(), torch.full_like(given, -1)
+    truth[index] = decided
+    some = torch.randperm(len(scores), generator=torch.Generator().manual_seed(0))[:MOST]
+    rows = torch.unique(torch.cat([some, index]))
+    model = NoiseModel(scores[rows], given[rows], truth[rows]).fit(STEPS)
+    with torch.no_grad():
+        posterior = model.over(scores, given, truth).posterior(model.shared)[0]
     posterior[index] = torch.nn.functional.one_hot(decided, scores.shape[1]).double()
     return posterior
-
-
-def _fit(scores: Tensor, given: Tensor, index: Tensor, decided: Tensor) -> NoiseModel:
-    rows = torch.randperm(len(scores), generator=torch.Generator().manual_seed(0))[:MOST]
-    model = start_model(scores[rows], given[rows])
-    main = [model.log_scale, model.rates, model.slope, model.confusion]
-
-    def loss() -> Tensor:
-        joint = model.joint(scores[rows], given[rows]).sum(1)
-        known = model.joint(scores[index], given[index]).gather(1, decided[:, None])
-        told = joint.clamp_min(1e-300).log().sum() + known.clamp_min(1e-300).log().sum()
-        return model.penalty(len(rows)) - told / len(rows)
-
-    minimise(loss, [*main, model.copied], STEPS)
-    minimise(loss, [*main, model.twist, model.shift], STEPS)
-    return model

@@ -1,137 +1,125 @@
-"""How given labels come about, fitted to scores and given labels alone.
+"""How given labels come about, as a model of held-out scores and given labels.
 
-An input with scores s has true class t with probability q_t = softmax(a s (I + D) + d)_t. Its label
-is then drawn: it is wrong at the rate σ(r_t + b u), u being how unsure the scores are, for people
-and models stumble over the same examples. A wrong label is drawn from row t of a confusion matrix
-N, or, with probability κ, from the other classes in proportion to what the model thinks of them.
-The parameters maximise the likelihood of the given labels, first all others without D and d, then
-all but κ, since D could take its place. D and d only let q fit where one scale cannot; the penalty
-on them says that the scores are nearly right as they stand.
+An example with scores s has true class t with probability q_t = softmax(a (s - h) + h)_t, h being
+half the logarithm of the class's share: evidence is sharpened, the share of a class is not, else
+rare classes would dissolve. Its label is wrong at the rate σ(r + r_t + b u), u being how unsure the
+scores are (standardised entropy), since people and models stumble over the same examples. A wrong
+label is drawn from row t of a table or, with probability κ, as the scores suggest.
 
-Shapes: C classes, N training examples.
+Labels that a person has reviewed enter with their known true class. They were chosen by scores and
+labels alone, so the choice need not be modelled.
+
+Shapes: C classes, N examples, W sets of shared parameters (ln a, r, b, logit κ).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-STEPS = 80  # of L-BFGS, at the most
-TWIST_PENALTY = 0.03  # over C, on D and d; chosen on CIFAR-10N rand2
-PRIOR_RATE = -2.0  # centre of r and of the logit of κ: 12%
+from labelproof.judging.numbers import minimise
+
+SHARE = 0.5  # how much of a class's share is kept from being sharpened like evidence
+TINY = 1e-300
+EVERYTHING = slice(None)
 
 
 @dataclass(frozen=True, kw_only=True)
+class Prior:
+    """Centres and spreads of the parameters.
+
+    The slope b cannot be learnt from noisy labels; its centre is what true labels show on sets
+    labelled by people.
+    """
+
+    sharpen: tuple[float, float] = (0.5, 0.5)  # ln a
+    rate: tuple[float, float] = (-2.0, 1.0)  # r, logit of the rate at mean entropy
+    slope: tuple[float, float] = (0.35, 0.05)  # b
+    copied: tuple[float, float] = (0.0, 1.0)  # logit of κ
+    class_sd: float = 0.3  # of r_t
+    table_scale: float = 0.6  # of the logits of the table, Student-t
+
+
 class NoiseModel:
-    """The parameters; see the module's text."""
+    """The model of some scores (N, C) and labels (N,), with parameters that `fit` moves."""
 
-    log_scale: Tensor  # ln a
-    twist: Tensor  # D, (C, C)
-    shift: Tensor  # d, (C,)
-    rates: Tensor  # r, (C,)
-    slope: Tensor  # b
-    confusion: Tensor  # logits of N, (C, C); the diagonal is not used
-    copied: Tensor  # logit of κ
-    centre: float  # mean entropy of the scores, where u is 0
-    spread: float  # its standard deviation, the unit of u
+    def __init__(
+        self, scores: Tensor, labels: Tensor, truth: Tensor, prior: Prior | None = None
+    ) -> None:
+        """Take scores in double precision, labels, and true classes where known, else -1."""
+        self.prior = prior or Prior()
+        self.scores, self.labels = scores.log_softmax(1), labels
+        self.size, self.classes = scores.shape
+        probs = self.scores.exp()
+        self.log_share = SHARE * probs.mean(0).clamp_min(1e-9).log()
+        entropy = -(probs * self.scores).sum(1)
+        self.unsure = (entropy - entropy.mean()) / entropy.std(correction=0).clamp_min(1e-3)
+        self.eye = torch.eye(self.classes, dtype=torch.bool)
+        self.own = one_hot(labels, self.classes).bool()
+        self.likely = probs.gather(1, labels[:, None]) / (1 - probs).clamp_min(1e-6)
+        known = truth[:, None]
+        self.possible = (known < 0) | (known == torch.arange(self.classes))
+        start = [0.3, -1.5, self.prior.slope[0], self.prior.copied[0]]
+        self.shared = torch.tensor([start], dtype=torch.float64)
+        self.by_class = torch.zeros(self.classes, dtype=torch.float64)  # r_t
+        self.table = torch.zeros(self.classes, self.classes, dtype=torch.float64)
 
-    def joint(self, scores: Tensor, given: Tensor, fixed: Tensor | None = None) -> Tensor:
-        """Probability of each true class together with the given label, (N, C)."""
-        classes = scores.shape[1]
-        eye = torch.eye(classes, dtype=torch.float64)
-        truth = (self.log_scale.exp() * scores @ (eye + self.twist) + self.shift).softmax(1)
-        own = one_hot(given, classes).double()
-        unsure = (entropy(scores) - self.centre) / self.spread
-        rate = (self.rates + self.slope * unsure[:, None]).sigmoid()
-        if fixed is not None:  # a label that a person has confirmed is right
-            rate = rate.masked_fill(fixed[:, None], 0.0)
-        return truth * (own * (1 - rate) + (1 - own) * rate * self._drawn(scores, given))
+    def truth(self, shared: Tensor, rows: slice | Tensor = EVERYTHING) -> Tensor:
+        """q: probability of each true class before the label is seen, (W, N, C)."""
+        sharpen = shared[:, 0].exp()[:, None, None]
+        return (sharpen * (self.scores[rows] - self.log_share) + self.log_share).softmax(2)
 
-    def _drawn(self, scores: Tensor, given: Tensor) -> Tensor:
-        """Probability of the given label among the wrong ones, for each true class, (N, C)."""
-        diagonal = torch.eye(scores.shape[1], dtype=torch.bool)
-        table = self.confusion.masked_fill(diagonal, -math.inf).softmax(1)
-        thought = scores.softmax(1)
-        likely = thought.gather(1, given[:, None]) / (1 - thought).clamp_min(1e-6)
-        copied = self.copied.sigmoid()
-        return (1 - copied) * table.T[given] + copied * likely
+    def joint(
+        self, shared: Tensor, rows: slice | Tensor = EVERYTHING, reviewed: bool = True
+    ) -> Tensor:
+        """Probability of each true class together with the given label, (W, N, C).
 
-    def posterior(self, scores: Tensor, given: Tensor, fixed: Tensor | None = None) -> Tensor:
-        """Probability of each true class, knowing the given label too, (N, C)."""
-        joint = self.joint(scores, given, fixed)
-        return joint / joint.sum(1, keepdim=True)
+        With `reviewed`, true classes that a reviewer has ruled out have none.
+        """
+        _, rate, slope, copied = (column[:, None, None] for column in shared.T)
+        wrong = (rate + self.by_class + slope * self.unsure[rows, None]).sigmoid()
+        table = self.table.masked_fill(self.eye, -math.inf).softmax(1).T[self.labels[rows]]
+        share = copied.sigmoid()
+        drawn = (1 - share) * table + share * self.likely[rows]
+        label = torch.where(self.own[rows], 1 - wrong, wrong * drawn)
+        joint = self.truth(shared, rows) * label
+        return joint * self.possible[rows] if reviewed else joint
 
-    def penalty(self, size: int) -> Tensor:
-        """Minus the logarithm of the prior: fixed for D and d, else worth a few examples."""
-        twist = self.twist.square().sum() + self.shift.square().sum()
-        rest = (
-            self.confusion.square().sum()
-            + (self.rates - PRIOR_RATE).square().sum()
-            + self.slope.square()
-            + self.log_scale.square()
-            + 0.1 * (self.copied - PRIOR_RATE).square()
-        )
-        return TWIST_PENALTY / len(self.shift) * twist + 0.5 / size * rest
+    def posterior(self, shared: Tensor, reviewed: bool = True) -> Tensor:
+        """Probability of each true class, knowing the label, (W, N, C)."""
+        joint = self.joint(shared, reviewed=reviewed).clamp_min(TINY)
+        return joint / joint.sum(2, keepdim=True)
 
+    def log_likelihood(self, shared: Tensor, rows: slice | Tensor = EVERYTHING) -> Tensor:
+        """Of the given labels, and of the truth where it is known, (W,)."""
+        return self.joint(shared, rows).sum(2).clamp_min(TINY).log().sum(1)
 
-def fit_noise_model(scores: Tensor, given: Tensor, fixed: Tensor | None = None) -> NoiseModel:
-    """The likeliest noise model of scores (N, C) in double precision and given labels (N,)."""
-    model = start_model(scores, given)
-    main = [model.log_scale, model.rates, model.slope, model.confusion]
+    def log_prior(self, shared: Tensor) -> Tensor:
+        """Logarithm of the prior density of the shared parameters, up to a constant, (W,)."""
+        p = self.prior
+        centres, spreads = zip(p.sharpen, p.rate, p.slope, p.copied, strict=True)
+        unit = (shared - shared.new_tensor(centres)) / shared.new_tensor(spreads)
+        return -0.5 * unit.square().sum(1)
 
-    def loss() -> Tensor:
-        likelihood = model.joint(scores, given, fixed).sum(1).clamp_min(1e-300).log().mean()
-        return model.penalty(len(scores)) - likelihood
+    def fit(self, steps: int = 80) -> NoiseModel:
+        """Move all parameters to the mode of the posterior."""
 
-    minimise(loss, [*main, model.copied])
-    minimise(loss, [*main, model.twist, model.shift])
-    return model
+        def loss() -> Tensor:
+            cells = self.table[~self.eye] / self.prior.table_scale
+            rest = 0.5 * (self.by_class / self.prior.class_sd).square().sum()
+            rest = rest + 2 * torch.log1p(cells.square() / 4).sum()
+            value = self.log_likelihood(self.shared) + self.log_prior(self.shared)
+            return (rest - value.sum()) / self.size
 
+        minimise(loss, [self.shared, self.by_class, self.table], steps)
+        return self
 
-def minimise(loss: Callable[[], Tensor], free: list[Tensor], steps: int = STEPS) -> None:
-    """Bring `loss` down by moving the tensors `free`, by L-BFGS; they end without a gradient."""
-    for tensor in free:
-        tensor.requires_grad_()
-    optimiser = torch.optim.LBFGS(
-        free, max_iter=steps, line_search_fn="strong_wolfe", tolerance_change=1e-8
-    )
-
-    def closure() -> Tensor:
-        optimiser.zero_grad()
-        value = loss()
-        value.backward()  # type: ignore[no-untyped-call]
-        return value
-
-    optimiser.step(closure)  # type: ignore[no-untyped-call]
-    for tensor in free:
-        tensor.requires_grad_(False)
-
-
-def entropy(scores: Tensor) -> Tensor:
-    """Entropy of the softmax of scores, (N,)."""
-    log_probs = scores.log_softmax(1)
-    return -(log_probs.exp() * log_probs).sum(1)
-
-
-def start_model(scores: Tensor, given: Tensor) -> NoiseModel:
-    """Where the search begins; it would not find its way from few wrong labels to very many."""
-    classes, unsure = scores.shape[1], entropy(scores)
-    differ = (scores.argmax(1) != given).double().mean().clamp(max=0.95)
-    zeros = torch.zeros(classes, classes, dtype=torch.float64)
-    spread = unsure.std().item() if len(unsure) > 1 else 0.0
-    return NoiseModel(
-        log_scale=zeros[0, 0].clone(),
-        twist=zeros.clone(),
-        shift=zeros[0].clone(),
-        rates=zeros[0] + (torch.logit(differ) if differ > 0.5 else PRIOR_RATE),
-        slope=zeros[0, 0].clone(),
-        confusion=zeros.clone(),
-        copied=zeros[0, 0] + PRIOR_RATE,
-        centre=unsure.mean().item(),
-        spread=max(spread, 1e-3),
-    )
+    def over(self, scores: Tensor, labels: Tensor, truth: Tensor) -> NoiseModel:
+        """The same parameters on other examples."""
+        other = NoiseModel(scores, labels, truth, self.prior)
+        other.shared, other.by_class, other.table = self.shared, self.by_class, self.table
+        return other

@@ -1,85 +1,58 @@
-"""Which labels to call suspects, so that the precision that is stated holds, and what was found.
+"""Which labels are called suspects: by default those more likely wrong than right.
 
-Shapes: C classes, N training examples.
+Shapes: N examples.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from labelproof import metrics
-from labelproof.data.task import Audit
-from labelproof.judging.calibration import Calibration, transition_matrix
-from labelproof.judging.label_table import LabelTable, label_table
-from labelproof.training.loop import Result
-
-PRECISION = 0.8  # share of suspects that are really wrong, at the least, by our own estimate
+from labelproof.errors import BadInput
+from labelproof.judging.numbers import Bools, Floats
 
 
-def suspect_threshold(clean: Tensor, precision: float = PRECISION) -> float:
-    """The clean probability below which a label is a suspect.
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """What the user asks of the list of suspects; nothing asked is the usual rule."""
 
-    The estimated precision of a list of suspects is the mean of 1 - `clean` over it. The threshold
-    is the largest one, up to 0.5, at which it is no less than asked for.
+    precision: float | None = None  # expected share of wrong labels among them, at the least
+    budget: int | None = None  # how many labels, at the most; filled up with the likeliest
+
+    def __post_init__(self) -> None:
+        if self.precision is not None and not 0 < self.precision <= 1:
+            raise BadInput(
+                f"expected a precision above 0 and up to 1, but it is {self.precision:g}; "
+                "name one such as --precision 0.8."
+            )
+        if self.budget is not None and self.budget < 1:
+            raise BadInput(
+                f"expected a review budget of one label or more, but it is {self.budget}; "
+                "name one such as --review-budget 500."
+            )
+
+
+def chosen_by(rule: Rule, wrong: Floats, free: Bools, usual: Bools) -> Bools:
+    """The suspects (N,).
 
     Args:
-        clean: (N,) probability that each label is right.
-        precision: what to aim at.
+        rule: what was asked for.
+        wrong: (N,) probability that each label is wrong.
+        free: (N,) labels that may be suspects.
+        usual: (N,) the suspects where nothing was asked for.
     """
-    values = clean[clean < 0.5].double().sort().values
-    counts = torch.arange(1, len(values) + 1)
-    kept = ((1 - values).cumsum(0) >= precision * counts).sum().item()
-    if kept == len(values):
-        return 0.5
-    return values[int(kept)].item()  # the first that would spoil it stays out
+    if rule.precision is None and rule.budget is None:
+        return usual
+    order = np.argsort(-np.where(free, wrong, -1), kind="stable")[: int(free.sum())]
+    if rule.precision is not None:
+        order = order[: precise(wrong[order], rule.precision)]
+    chosen = np.zeros(len(wrong), dtype=bool)
+    chosen[order[: rule.budget]] = True
+    return chosen
 
 
-def suspect_table(
-    judged: Result, precision: float = PRECISION, posterior: Tensor | None = None
-) -> LabelTable:
-    """The table of labels of a calibrated result, with suspects at the precision asked for."""
-    return label_table(judged, suspect_threshold(judged.clean, precision), posterior)
-
-
-def found(
-    raw: Result, judged: Result, table: LabelTable, calibration: Calibration, audit: Audit
-) -> dict[str, Any]:
-    """What summary.json says of calibration and noise; None where truth or test is unknown."""
-    told = table.p_clean[table.suspect]
-    return {
-        "ece": _ece(raw.test_probabilities, audit.test_y),
-        "ece_calibrated": _ece(judged.test_probabilities, audit.test_y),
-        "calibration": calibration.how,
-        "calibration_seconds": round(calibration.seconds, 3),
-        "suspect_precision_estimate": (1 - told).mean().item() if len(told) else None,
-        **found_alone(raw, audit.truth),
-        "noise_rate_estimate": calibration.noise_rate,
-        "transition_error": transition_error(calibration.transition, audit.truth, raw.task.y),
-    }
-
-
-def found_alone(raw: Result, truth: Tensor | None) -> dict[str, float | None]:
-    """How well the method finds wrong labels by itself, before calibration joins in."""
-    if truth is None:
-        return {"error_auroc_own": None, "error_ap_own": None}
-    wrong = truth != raw.task.y
-    return {
-        "error_auroc_own": metrics.error_auroc(wrong, -raw.clean),
-        "error_ap_own": metrics.error_ap(wrong, -raw.clean),
-    }
-
-
-def transition_error(estimate: Tensor, truth: Tensor | None, given: Tensor) -> float | None:
-    """Mean total variation between the rows of an estimated and the realised transition matrix."""
-    if truth is None:
-        return None
-    sure = torch.nn.functional.one_hot(truth, len(estimate)).double()
-    realised = transition_matrix(sure, given)
-    return (realised - estimate).abs().sum(1).mean().item() / 2
-
-
-def _ece(probs: Tensor | None, labels: Tensor | None) -> float | None:
-    return None if probs is None or labels is None else metrics.ece(probs, labels)
+def precise(wrong: Floats, precision: float) -> int:
+    """How many labels, the likeliest to be wrong first, have the precision asked for on average."""
+    counts = np.arange(1, len(wrong) + 1)
+    return int((wrong.cumsum() >= precision * counts - 1e-12).sum())

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from labelproof.data.task import Audit
 from labelproof.judging.calibration import Calibration, How, calibrate, calibrated
 from labelproof.judging.crowd_summary import votes_summary
-from labelproof.judging.label_table import LabelTable, summarise
-from labelproof.judging.suspects import found, suspect_table
+from labelproof.judging.label_table import LabelTable, label_table
+from labelproof.judging.summary import summarise
+from labelproof.judging.suspects import Rule
 from labelproof.training.log import Reporter
 from labelproof.training.loop import Result
 from labelproof.training.run import Trunk
@@ -36,6 +38,8 @@ def judge(
     audit: Audit,
     how: How,
     *,
+    rule: Rule | None = None,
+    joins: bool = False,
     seed: int,
     folder: Path | None = None,
     reporter: Reporter | None = None,
@@ -47,28 +51,32 @@ def judge(
         trunk: makes a new network like the one that was trained.
         audit: true labels and test data, for the numbers of the summary alone.
         how: how to calibrate, see `calibrate`.
+        rule: which labels are called suspects.
+        joins: whether a softmax regression may predict along with the method.
         seed: decides the parts of the data that are trained again, and everything random there.
         folder: where that training is saved, to go on from after an interruption.
         reporter: follows it.
     """
-    start = time.perf_counter()
-    calibration = calibrate(result, trunk, how, seed=seed, folder=folder, reporter=reporter)
-    took = time.perf_counter() - start
+    calibration = calibrate(
+        result, trunk, how, rule=rule, joins=joins, seed=seed, folder=folder, reporter=reporter
+    )
     sure = calibrated(result, calibration, audit)
-    crowd = calibration.crowd
-    table = suspect_table(sure, posterior=crowd.posterior) if crowd else suspect_table(sure)
-    summary = {
-        **summarise(sure, result.probabilities.argmax(1), table, audit),
-        **found(result, sure, table, calibration, audit),
-        "seconds_calibration": round(took, 1),
-        "chosen": dict(result.chosen),
-        **votes_summary(result.task, crowd, audit),
-    }
+    table = table_of(sure, calibration)
+    summary = summarise(result, sure, table, calibration, audit)
     return Judged(
         result=result,
         calibration=calibration,
         calibrated=sure,
         table=table,
-        summary=summary,
+        summary={**summary, **votes_summary(result.task, calibration.crowd, audit)},
         trunk=trunk,
     )
+
+
+def table_of(sure: Result, calibration: Calibration) -> LabelTable:
+    """The label table by the judge, or by the method's own numbers where nothing was judged."""
+    judge, crowd = calibration.judgement, calibration.crowd
+    if judge is None:
+        return label_table(sure, posterior=crowd.posterior if crowd else None)
+    suspects, posterior = map(torch.from_numpy, (judge.suspects, judge.posterior))
+    return label_table(sure, suspects, posterior)

@@ -16,6 +16,7 @@ from labelproof.methods.elr import ELR, ELRPlus
 from labelproof.methods.gce import GCE
 from labelproof.methods.incv import INCV
 from labelproof.methods.jpl import JPL
+from labelproof.methods.linear import Linear
 from labelproof.methods.loss_correction import Backward, Forward
 from labelproof.methods.mentornet import MentorNet
 from labelproof.methods.mixup import Mixup
@@ -37,6 +38,7 @@ METHODS: dict[str, type[Method]] = {
     "ce": CrossEntropy,
     "dividemix": DivideMix,
     "dpc": DPC,
+    "linear": Linear,
     "mixup": Mixup,
     "gce": GCE,
     "elr": ELR,

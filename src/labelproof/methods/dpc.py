@@ -120,6 +120,7 @@ class DPC:
     two_heads: bool = True
     prior_weight: NonNegative = 1.0
     prior: Literal["uniform", "given"] = "uniform"  # "given": the shares of the given labels
+    balance: Share = 0.0  # from 0, examples count alike, to 1, classes do
     steps: Natural | Literal["auto"] = 0  # after the warm-up; 0: a pass over X an epoch
     join_at: Share = 0.0  # share of these steps before U joins
     draws: Count = 2  # views of an example in a step
@@ -219,9 +220,14 @@ class DPC:
     def l_sup(self, logits: Tensor, mixed: Mixed, mixed_input: bool) -> Tensor:
         """L_sup = λ' L_edl(x_1, y_1) + (1 - λ') L_edl(x_2, y_2), mean of the labelled rows."""
         n, weight = mixed.labelled, mixed.weight
-        partner = logits if mixed_input else logits[mixed.permutation]
+        if mixed_input:  # x_1 and x_2 are the same mixture: L_edl of two labels in one go
+            own, partner = (
+                one_hot(y[:n], logits.shape[1]).to(logits) for y in (mixed.own, mixed.partner)
+            )
+            both = weight * own + (1 - weight) * partner
+            return self.objective.of_targets(logits[:n], both).mean()
         own_loss = self.l_edl(logits[:n], mixed.own[:n])
-        partner_loss = self.l_edl(partner[:n], mixed.partner[:n])
+        partner_loss = self.l_edl(logits[mixed.permutation][:n], mixed.partner[:n])
         return (weight * own_loss + (1 - weight) * partner_loss).mean()
 
     def l_uns(self, logits: Tensor, mixed: Mixed) -> Tensor:
@@ -366,7 +372,8 @@ class DPC:
         if self.consistency:
             views += ["strong"] * self.draws
         steps = self.steps_an_epoch(run.task.size)
-        batches = run.batches(self.batch, labelled, views, forever=steps > 0)
+        drawn = fn.repeated(labelled, run.y[labelled], self.balance, run.rng)
+        batches = run.batches(self.batch, drawn, views, forever=steps > 0)
         others = run.batches(self.batch, unlabelled, views, forever=True)
         pairs = zip(batches, others if len(unlabelled) else repeat(None), strict=False)
         length, classes = steps or len(batches), run.task.num_classes

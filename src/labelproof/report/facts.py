@@ -56,6 +56,7 @@ class ClassHealth:
     given: int  # labels of this class
     suspects: int  # of these, suspect
     right: float | None  # estimated share of right ones among them
+    reason: str  # why the class was not judged, or empty
     mostly: str | None  # what most of the suspects should be
     joining: int  # suspects of other classes that should be this one
     accuracy: float | None  # on test data
@@ -95,19 +96,27 @@ def health(facts: Facts) -> list[ClassHealth]:
     moves, rows, names = flow(facts), facts.rows, facts.classes
     given = np.bincount(rows.given, minlength=len(names))
     clean = np.bincount(rows.given, rows.p_clean, minlength=len(names))
+    told = {part["name"]: part for part in facts.summary.get("by_class") or ()}
+    quiet = (facts.summary.get("trust") or {}).get("level") == "none"
     test = facts.measured.get("class_accuracy") or [None] * len(names)
     return [
         ClassHealth(
             name=name,
             given=int(given[c]),
             suspects=int(moves[c].sum()),
-            right=float(clean[c] / given[c]) if given[c] else None,
+            right=float(clean[c] / given[c]) if given[c] and _judged(told, name, quiet) else None,
+            reason=told[name]["reason"] if name in told else "",
             mostly=names[int(moves[c].argmax())] if moves[c].any() else None,
             joining=int(moves[:, c].sum()),
             accuracy=test[c],
         )
         for c, name in enumerate(names)
     ]
+
+
+def _judged(told: Mapping[str, Any], name: str, quiet: bool) -> bool:
+    """Whether anything is said of a class; runs of old say nothing of that."""
+    return not quiet and (name not in told or bool(told[name]["judged"]))
 
 
 def _measured(path: Path, classes: int, size: int) -> dict[str, Any]:

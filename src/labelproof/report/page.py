@@ -12,6 +12,7 @@ from typing import Any
 import jinja2
 import numpy as np
 
+from labelproof.judging import wording
 from labelproof.report import plots as figures
 from labelproof.report import sentences as words
 from labelproof.report.example_view import Picture, Shown, shorten
@@ -89,6 +90,8 @@ def render(facts: Facts, shown: Shown, note: str | None = None) -> str:
         accuracy=figures.curve(facts.history, "test_accuracy", "test accuracy", True),
         loss=figures.curve(facts.history, "loss", "training loss", False),
         reliability=_reliability(facts),
+        precision=figures.precision(facts.summary.get("precision_curve") or ()),
+        level=wording.level(facts.summary),
         conflicts=list(conflicts(facts, shown)),
         duplicates=facts.measured.get("duplicates"),
         unreadable=facts.unreadable[:MOST_FILES],

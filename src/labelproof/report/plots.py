@@ -123,6 +123,28 @@ def reliability(diagram: Mapping[str, Sequence[float | None]]) -> Markup:
     return svg.picture("reliability", "Confidence against accuracy", text, (400, 240), parts)
 
 
+def precision(points: Sequence[Mapping[str, float]]) -> Markup | None:
+    """Expected precision against the number of suspects, with its 90% interval; None without."""
+    if len(points) < 2:
+        return None
+    numbers = [math.log10(point["suspects"]) for point in points]
+    frame = Frame(x=(0, max(numbers)), y=(0, 1))
+    parts = svg.axes(frame, "labels reviewed, the most suspicious first", "wrong", "y", log_x=True)
+    for key, kind in (("low", "dashed"), ("high", "dashed"), ("precision", "line-a")):
+        places = [
+            (frame.at_x(x), frame.at_y(point[key]))
+            for x, point in zip(numbers, points, strict=True)
+        ]
+        parts.append(svg.line(places, kind))
+    said = "; ".join(
+        f"{point['suspects']:,} labels: {point['precision']:.0%} ({point['low']:.0%} to "
+        f"{point['high']:.0%})"
+        for point in points[:: max(1, len(points) // 6)]
+    )
+    text = f"Expected share of wrong labels among the most suspicious ones: {said}."
+    return svg.picture("precision", "Precision against number", text, (400, 220), parts)
+
+
 def confusion(flow: Codes, classes: Sequence[str]) -> tuple[Markup, bool]:
     """Suspects from given (rows) to suggested class (columns), and whether all classes are there.
 

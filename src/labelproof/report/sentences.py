@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from labelproof.judging import wording
 from labelproof.report.facts import ClassHealth, Facts
 
 BAD_CLASS = 0.5  # share of suspects from which a class deserves a closer look
@@ -83,22 +84,8 @@ def many(count: int, one: str, more: str | None = None) -> str:
 
 def found(facts: Facts) -> list[str]:
     """What the run found, in sentences."""
-    summary = facts.summary
-    suspects = int(facts.rows.suspect.sum())
-    lines = [
-        f"{suspects:,} of {facts.size:,} labels look wrong ({suspects / facts.size:.1%}). "
-        f"The share of wrong labels is estimated at {summary['noise_rate_estimate']:.1%}."
-    ]
-    if suspects > facts.size / 2:
-        lines.append(
-            "That is more than half: the model may have learnt too little to judge labels. Look at "
-            "the curves below and train longer before you act on this."
-        )
-    if summary.get("suspect_precision_estimate") is not None and suspects:
-        lines.append(
-            f"About {summary['suspect_precision_estimate']:.0%} of the suspects are expected to "
-            "be really wrong."
-        )
+    summary = {**facts.summary, "suspects": int(facts.rows.suspect.sum())}
+    lines = wording.of_labels(summary, facts.size)
     truth = summary.get("suspect_detection")
     if truth and truth.get("precision") is not None and truth.get("recall") is not None:
         lines.append(
@@ -149,6 +136,12 @@ def next_steps(facts: Facts, classes: list[ClassHealth]) -> list[Step]:
             Step(
                 text=f"Look at the definition of {_listed(bad)}: more than half of the labels "
                 "there look wrong, which is more often a misunderstanding than many single slips."
+            )
+        )
+    if suspects and wording.level(facts.summary) == "none":
+        steps.append(
+            Step(
+                text="Look at some labels yourself before you act: what is said of them is a guess."
             )
         )
     if suspects:

@@ -83,7 +83,12 @@ def words(
 
 
 def axes(
-    frame: Frame, x_name: str, y_name: str, percent: str = "", whole: bool = False
+    frame: Frame,
+    x_name: str,
+    y_name: str,
+    percent: str = "",
+    whole: bool = False,
+    log_x: bool = False,
 ) -> list[str]:
     """Ticks, grid lines and names of both axes.
 
@@ -93,13 +98,14 @@ def axes(
         y_name: Name of the vertical axis.
         percent: Which axes are shares: "x", "y" or "xy".
         whole: Whether the horizontal axis counts something.
+        log_x: Whether horizontal values are logarithms to base ten of what is shown.
     """
     floor, wall = frame.height - frame.bottom, frame.left
     parts = [rule(wall, floor, frame.width - frame.right, floor, "axis")]
-    for value in ticks(*frame.x, whole=whole):
+    for value in ticks(*frame.x, whole=whole or log_x):
         place = frame.at_x(value)
         parts.append(rule(place, floor, place, floor + 4, "axis"))
-        parts.append(words(place, floor + 16, shown(value, "x" in percent)))
+        parts.append(words(place, floor + 16, shown(10**value if log_x else value, "x" in percent)))
     for value in ticks(*frame.y, most=5):
         place = frame.at_y(value)
         parts.append(rule(wall, place, frame.width - frame.right, place))

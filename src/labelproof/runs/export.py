@@ -24,7 +24,6 @@ from labelproof.data.encoders.picture_encoding import PictureEncoding
 from labelproof.data.optional_packages import need
 from labelproof.errors import BadInput, RunFailed
 from labelproof.files import write_json, written_whole
-from labelproof.judging.scores import scores
 from labelproof.run_files import RUN
 from labelproof.runs.export_pictures import check_pictures, with_encoder
 from labelproof.runs.load import Loaded
@@ -103,7 +102,7 @@ class Whole(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Raw inputs (B, ...) to probabilities (B, C)."""
         model = self._model
-        return model.link(scores(model.method, model.state, self.plain(x), model.link.of))
+        return model.probabilities(self.plain(x))
 
 
 def export_onnx(model: Model, out: Path, encoding: PictureEncoding | None = None) -> None:

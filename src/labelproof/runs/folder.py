@@ -31,6 +31,7 @@ from labelproof.errors import BadInput
 from labelproof.files import PARTIAL, write_json, written_whole
 from labelproof.json_files import read_json
 from labelproof.judging.label_table import LabelRows
+from labelproof.judging.link import Link
 from labelproof.judging.verdict import Judged
 from labelproof.recipes.recipe import departure
 from labelproof.run_files import (
@@ -70,9 +71,9 @@ def describe(run: Assembled, command: Sequence[str]) -> dict[str, Any]:
         "format": FORMAT,
         "labelproof": labelproof.__version__,
         "spec": run.spec.describe(),
-        "method": run.spec.method,
+        "method": run.spec.trained,
         "settings": settings_of(run.method),
-        "differs": departure(run.spec.method, run.spec.recipe),  # from the published algorithm
+        "differs": departure(run.spec.trained, run.spec.recipe),  # from the published algorithm
         "chosen": {},  # settings that were left open, once they are chosen: value and reason
         "net": run.net,
         "seed": run.spec.seed,
@@ -244,7 +245,7 @@ def finish(folder: Path, ended: Judged, train: Examples, rows: LabelRows) -> Non
     write_votes(folder, ended, train.ids)
     write_scores(folder, ended)
     save_like(train, folder)
-    save_model(folder, ended.result)
+    save_model(folder, ended.result, ended.calibration.link)
     write_json(folder / CALIBRATION, ended.calibration.describe())
     write_unreadable(folder, train)
     write_manifest(folder)
@@ -281,11 +282,12 @@ def write_scores(folder: Path, ended: Judged) -> None:
         np.save(file, scores.numpy().astype(np.float32), allow_pickle=False)
 
 
-def save_model(folder: Path, result: Result) -> None:
+def save_model(folder: Path, result: Result, link: Link) -> None:
     """The weights of every network and the plain values of the state, in safetensors."""
     left = trained(result.state)
+    weights = {**left.weights, **{name: t.contiguous() for name, t in link.tensors().items()}}
     with written_whole(folder / MODEL) as aside:
-        save_file(left.weights, aside, metadata={"state": json.dumps(left.plain)})
+        save_file(weights, aside, metadata={"state": json.dumps(left.plain)})
         aside.chmod((folder / RUN).stat().st_mode)  # safetensors makes it private
 
 

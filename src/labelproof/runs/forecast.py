@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 
 from labelproof.errors import RunFailed
-from labelproof.judging.crossfit import FEWEST, part_of, split, suited_to_half
+from labelproof.judging.crossfit import FEWEST, fold_count, folds, part_of, suited_to_fold
 from labelproof.judging.tune import settled_for_now, trial_seconds, undecided
 from labelproof.runs.deadline import OutOfTime, at_most
 from labelproof.runs.prepare import Assembled
@@ -61,15 +61,20 @@ def forecast(
     return Forecast(
         training=found.seconds,
         trials=trials if undecided(parts.method) else None,
-        calibration=(found.seconds if again is None else again) * calibrated_twice(parts),
+        calibration=(_again(parts, found) if again is None else again) * calibrated_by_folds(parts),
         encoding=encoding,
         measured=found,
     )
 
 
-def calibrated_twice(parts: Assembled) -> bool:
-    """Whether either half of the data is trained once more to judge the other."""
+def calibrated_by_folds(parts: Assembled) -> bool:
+    """Whether the method is trained again without each fold of the data, to judge it."""
     return parts.spec.how == "folds" and parts.prepared.task.size >= FEWEST
+
+
+def _again(parts: Assembled, found: Estimate) -> float:
+    """Seconds of training without each fold, by those of training on all examples."""
+    return (fold_count(parts.prepared.task) - 1) * found.seconds
 
 
 def _measure(
@@ -86,9 +91,11 @@ def _measure(
                 found = estimate(task, method, trunk, device, most)
             if undecided(parts.method) and most >= MORE:
                 trials = trial_seconds(task, parts.method, trunk, device)
-            if calibrated_twice(parts) and task.kind == "vectors" and most >= MORE:
-                half = part_of(task, split(task.y, seed=0)[0])
-                again = 2 * estimate(half, suited_to_half(method, task.size), trunk, device).seconds
+            if calibrated_by_folds(parts) and task.kind == "vectors" and most >= MORE:
+                count = fold_count(task)
+                part = part_of(task, (folds(task.y, count, seed=0) > 0).nonzero().squeeze(1))
+                shorter = suited_to_fold(method, task.size, count)
+                again = count * estimate(part, shorter, trunk, device).seconds
     except (OutOfTime, RunFailed):
         pass
     return found, trials, again

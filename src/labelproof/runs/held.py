@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from labelproof.csv_cells import safe
 from labelproof.data.examples import Examples, without
@@ -52,7 +53,23 @@ def hold(prepared: Prepared, data: Examples, run: Path) -> tuple[Prepared, Examp
     numbers = _numbers(len(data), earlier)
     removed = (*earlier, *(int(numbers[index]) for index in gone))
     labels = {int(numbers[i]): code for i, code in fixed.items() if i not in gone}
+    original = _before_review(prepared, review, before, torch.from_numpy(numbers))
+    prepared = replace(prepared, task=replace(prepared.task, original=original))
     return _held(prepared, data, run, labels, tuple(sorted(removed)))
+
+
+def _before_review(
+    prepared: Prepared, review: Reviewed, before: Mapping[int, str], numbers: Tensor
+) -> Tensor:
+    """The labels (N,) that reviewers saw: those of the reviewed run, and before it, the data's.
+
+    The data itself may have been corrected meanwhile. `numbers` are those of the run's examples.
+    """
+    labels = prepared.task.y.clone()
+    labels[numbers] = torch.from_numpy(review.rows.labels())
+    earlier = numbers[torch.tensor(sorted(before), dtype=torch.int64)]
+    labels[earlier] = prepared.task.y[earlier]
+    return labels
 
 
 def _held(

@@ -74,8 +74,9 @@ def load_model(
         method = method or _method(record)
         task = _task(record)
         trunk, _ = make_trunk(net or _net_name(record), task)
-        state = revive(method, task, trunk, _trained(folder / MODEL), where)
-        link = _link(folder / CALIBRATION)
+        saved = _trained(folder / MODEL)
+        state = revive(method, task, trunk, saved, where)
+        link = _link(folder / CALIBRATION, saved)
         _check_like(like, task, folder)
     except DAMAGE as error:
         if isinstance(error, BadInput):
@@ -154,11 +155,12 @@ def _trained(path: Path) -> Trained:
     return Trained(weights=weights, plain=plain)
 
 
-def _link(path: Path) -> Link:
+def _link(path: Path, saved: Trained) -> Link:
     """The calibrated link; none was fitted where the file is absent."""
     if not path.is_file():
         return Link()
-    return Link.revive(read_json(path, CalibrationRecord, "restore the run folder")["link"])
+    record = read_json(path, CalibrationRecord, "restore the run folder")["link"]
+    return Link.revive(record, saved.weights)
 
 
 def _frozen(value: Any) -> Any:

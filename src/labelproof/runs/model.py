@@ -87,13 +87,13 @@ class Model:
 
     def probabilities(self, x: Tensor) -> Tensor:
         """Calibrated probabilities (B, C) of network input."""
-        return self.link(scores(self.method, self.state, x, self.link.of))
+        return self.link(self.link.joined(scores(self.method, self.state, x, self.link.of), x))
 
     def _both(self, x: Tensor) -> Tensor:
         """Probabilities, and the uncertainty as one more column."""
         x = x.to(self.dtype)
         said = scores(self.method, self.state, x, self.link.of)
-        probs = self.link(said)
+        probs = self.link(self.link.joined(said, x))
         own = self.link.of == "logits"
         evidence = said if own else log_evidence(self.method, self.state, x)
         unsure = entropy(probs) if evidence is None else vacuity(evidence)

@@ -103,7 +103,7 @@ def prepare(
         x=train.x,
         y=given.long(),
         classes=train.classes,
-        views=default_views(train),
+        views=default_views(train, given.long()),
         kind=train.kind,
         votes=train.votes,
     )

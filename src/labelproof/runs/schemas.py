@@ -110,10 +110,37 @@ class DetectionRecord(Struct):
     recall: float | None = None
 
 
+class TrustRecord(Struct):
+    """summary.json: how far to rely on what is said of the labels."""
+
+    level: Literal["good", "caution", "none"]
+    reasons: list[str] = []
+    ambiguous: bool = False
+
+
+class PointRecord(Struct):
+    """summary.json: expected precision of the first so many labels."""
+
+    suspects: Annotated[int, Meta(ge=1, le=10**12)]
+    precision: Share
+    low: Share
+    high: Share
+
+
+class ClassRecord(Struct):
+    """summary.json: what is said of one class."""
+
+    name: str
+    judged: bool
+    reason: str = ""
+    given: Count = 0
+    suspects: Count = 0
+
+
 class SummaryRecord(Struct):
     """summary.json."""
 
-    noise_rate_estimate: Share
+    noise_rate_estimate: Share | None
     suspects: Count = 0
     accuracy: AccuracyRecord | None = None
     ece: Number = None
@@ -122,6 +149,12 @@ class SummaryRecord(Struct):
     error_ap: Number = None
     suspect_detection: DetectionRecord | None = None
     suspect_precision_estimate: Number = None
+    suspect_precision_interval: tuple[Share, Share] | None = None
+    noise_rate_interval: tuple[Share, Share] | None = None
+    precision_curve: list[PointRecord] = []
+    trust: TrustRecord | None = None
+    by_class: list[ClassRecord] = []
+    balanced_accuracy: Number = None
     noise_rate_true: Number = None
     seconds: Finite = 0.0
     seconds_calibration: Finite = 0.0
@@ -221,11 +254,19 @@ class HealthRecord(Struct):
     compared: Count = 0  # examples, at random, that were compared with each other
 
 
+class PartnerRecord(Struct):
+    """calibration.json: how much a softmax regression adds to the network's scores."""
+
+    network: Annotated[float, Meta(ge=-1e15, le=1e15)]
+    linear: Annotated[float, Meta(ge=-1e15, le=1e15)]
+
+
 class LinkRecord(Struct):
     """calibration.json: the link."""
 
     of: Literal["logits", "log-probabilities"]
     scale: Annotated[float, Meta(gt=0, le=1e15)]
+    partner: PartnerRecord | None = None
 
 
 class CalibrationRecord(Struct):

@@ -18,10 +18,13 @@ from labelproof.data.readers.reading_options import SourceOptions
 from labelproof.errors import BadInput
 from labelproof.json_files import read_json
 from labelproof.judging import How
+from labelproof.judging.suspects import Rule
 from labelproof.run_files import RUN
 from labelproof.runs.schemas import AnyRecord
 from labelproof.runs.seal import WITHHELD, visible
 from labelproof.training.run import Precision
+
+AUTO, FLAGSHIP = "auto", "dpc"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,22 +37,44 @@ class RunSpec:
     flip: bool | None = None  # whether a mirrored image keeps its label; None: as the data says
     noise: str | None = None  # label noise put in on purpose, such as symmetric:0.4
     reviewed: Path | None = None  # an earlier run whose reviewed labels are held fixed
-    method: str = "dpc"
+    method: str = AUTO  # DPC, joined with a softmax regression where held-out labels say so
     recipe: str | None = None  # published settings to start from
     settings: Mapping[str, Any] = field(default_factory=dict)  # changes to the method's settings
     net: str = "auto"
     encoder: str = "auto"  # what makes vectors of pictures and texts; none: nothing
     calibrate: How | None = None  # None: folds, or quick with a recipe
+    suspect_precision: float | None = None  # by our own estimate, at the least
+    review_budget: int | None = None  # how many labels are suspects, at the most
     seed: int = 0
     device: str = "auto"
     precision: Precision = "auto"  # of the network's trunk; auto: bfloat16 on GPUs that have it
     out: Path | None = None  # the run folder; None keeps nothing
     tensorboard: bool = False  # whether curves go to the run folder too
 
+    def __post_init__(self) -> None:
+        Rule(
+            precision=self.suspect_precision, budget=self.review_budget
+        )  # refused before data is read
+
     @property
     def how(self) -> How:
         """How to calibrate; published settings train too long to do it twice unasked."""
         return self.calibrate or ("quick" if self.recipe else "folds")
+
+    @property
+    def trained(self) -> str:
+        """The method that is trained."""
+        return FLAGSHIP if self.method == AUTO else self.method
+
+    @property
+    def joins(self) -> bool:
+        """Whether a softmax regression may predict along with the method."""
+        return self.method == AUTO and self.recipe is None
+
+    @property
+    def rule(self) -> Rule:
+        """Which labels are called suspects."""
+        return Rule(precision=self.suspect_precision, budget=self.review_budget)
 
     def describe(self) -> dict[str, Any]:
         """Plain values, for JSON."""

@@ -45,6 +45,7 @@ from labelproof.judging import How
 from labelproof.judging.agreement import annotator_quality, label_quality
 from labelproof.judging.annotators import Crowd
 from labelproof.judging.label_table import LabelTable
+from labelproof.judging.trust import NOT_JUDGED
 from labelproof.judging.verdict import Judged
 from labelproof.nets import VECTOR_NETS
 from labelproof.pipeline import Given, run
@@ -73,10 +74,12 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         epochs: passes over the data; chosen by kind and size of the data where None.
         settings: other hyper-parameters of a method given by name, such as `{"lr": 0.01}`.
         calibrate: whether probabilities are calibrated; no true label is needed for it, but the
-            method is trained once more on either half of the data, which doubles the time. "quick"
-            does without, for sets much larger than the network can memorise.
+            method is trained again without each of two to ten folds, which multiplies the time.
+            "quick" does without, for sets much larger than the network can memorise.
         merge_labels: whether labels that differ in capitals or blanks alone (`OK`, `ok`, `ok `) are
             one class.
+        precision: call as many labels suspects as are expected to be this precise, such as 0.8.
+        review_budget: call this many labels suspects, the likeliest to be wrong.
         random_state: scikit-learn's: a number, a generator, or None for another result each time.
         device: `auto`, `cpu`, `cuda` or `mps`.
         verbose: whether progress is shown.
@@ -85,7 +88,10 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         classes_: the labels, sorted, (C,).
         clean_proba_: probability that each given label is right, (N,).
         suggested_labels_: the label the model would give each training example, (N,).
-        noise_rate_: estimated share of wrong labels.
+        noise_rate_: estimated share of wrong labels; NaN where it cannot be stated.
+        noise_rate_interval_: a 90% interval of it.
+        trust_: whether these statements can be relied on: its `level` is good, caution or none,
+            and `reasons` says why.
         transition_matrix_: estimated probability of each given label (column) for each true one
             (row), (C, C).
         calibration_: the fitted link and how it came about.
@@ -105,7 +111,7 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def __init__(
         self,
-        method: str | Method = "dpc",
+        method: str | Method = "auto",
         *,
         net: str | nn.Module | Callable[[], nn.Module] = "auto",
         encoder: str = "auto",
@@ -113,6 +119,8 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         settings: Mapping[str, Any] | None = None,
         calibrate: bool | Literal["quick"] = True,
         merge_labels: bool = False,
+        precision: float | None = None,
+        review_budget: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
         device: str = "auto",
         verbose: bool = False,
@@ -124,6 +132,8 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self.settings = settings
         self.calibrate = calibrate
         self.merge_labels = merge_labels
+        self.precision = precision
+        self.review_budget = review_budget
         self.random_state = random_state
         self.device = device
         self.verbose = verbose
@@ -141,6 +151,8 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             method=self.method if isinstance(self.method, str) else type(self.method).__name__,
             settings=self._settings(),
             calibrate=self._how(),
+            suspect_precision=self.precision,
+            review_budget=self.review_budget,
             seed=int(check_random_state(self.random_state).randint(LARGEST_SEED)),
             device=self.device,
         )
@@ -298,7 +310,10 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self.calibration_ = found
         self.clean_proba_ = table.p_clean.numpy()
         self.suggested_labels_ = self.classes_[table.suggested.numpy()]
-        self.noise_rate_ = found.noise_rate
+        judge = found.judgement
+        self.noise_rate_ = math.nan if found.noise_rate is None else found.noise_rate
+        self.noise_rate_interval_ = judge.noise_interval if judge else (math.nan, math.nan)
+        self.trust_ = judge.trust if judge else NOT_JUDGED
         self.transition_matrix_ = found.transition.numpy()
         self.history_ = result.history
         self.n_iter_ = len(result.history)

@@ -18,9 +18,9 @@ from torch import Tensor
 
 from labelproof import functional as fn
 from labelproof.errors import BadInput
-from labelproof.judging.calibration import posteriors
+from labelproof.judging.judgement import Evidence, judge_labels
 from labelproof.judging.link import TINY
-from labelproof.judging.suspects import suspect_threshold
+from labelproof.judging.numbers import log_softmax
 from labelproof.sklearn.estimator import NoisyLabelClassifier
 
 RANKINGS = ("self_confidence", "normalized_margin")
@@ -123,11 +123,11 @@ def _sorted_out(
 
 def _judge_probabilities(labels: npt.NDArray[Any], probs: npt.NDArray[np.float64]) -> Judged:
     given, values = _checked(labels, probs)
-    right = posteriors(values, given, None).gather(1, given[:, None]).squeeze(1)
+    found = judge_labels(Evidence(views=log_softmax(values.numpy())[None], given=given.numpy()))
     return Judged(
-        quality=right.numpy(),
+        quality=found.p_clean,
         margin=fn.label_margin(values, given).numpy(),
-        suspect=(right < suspect_threshold(right)).numpy(),
+        suspect=found.suspects,
     )
 
 

@@ -101,6 +101,10 @@ class Run:
         """Logits (N, C) of the training set, eval mode."""
         return self._whole(net, net, view)
 
+    def width(self) -> int:
+        """D, how many numbers the plain view of an example has."""
+        return self._example()[0].numel()
+
     def plain(self) -> Tensor:
         """The plain view of the training set as rows (N, D), on the CPU."""
         parts = forward_all(self.task.x, self.task, lambda x: x.flatten(1), self.device)

@@ -1,38 +1,73 @@
-"""Views that suit the data, where nobody asked for others."""
+"""Views that suit the data, where nobody asked for others.
+
+Shapes: N training examples.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import torch
+from torch import Tensor
 
 from labelproof.data.examples import Examples
 from labelproof.data.task import Views
+from labelproof.functional.linear import cross_fit, folds_of
+from labelproof.functional.select import of_label
 from labelproof.views.image_views import ImageViews
 from labelproof.views.statistics import image_statistics, vector_statistics
 from labelproof.views.vector_views import VectorViews
 
 RESIZED_FROM = 96  # from this edge on, images are cropped at random scales, as ImageNet's are
 WIDE = 30.0  # ratio of feature spreads above which each feature gets its own scale
+SAMPLE, NUMBERS = 2000, 1_000_000  # examples, and numbers in them, that a scale is chosen on
+FEWEST = 40  # examples below which nothing can be chosen
+FOLDS = 3
+SURE = 2.0  # standard errors that the scale which looks less suited must be ahead
 
 
-def default_views(train: Examples) -> Views:
-    """Views that suit the data: statistics of the training set, or the published ones."""
-    return vector_views(train) if train.kind == "vectors" else image_views(train)
+def default_views(train: Examples, labels: Tensor) -> Views:
+    """Views that suit the data: statistics of the training set, or the published ones.
+
+    Args:
+        train: the training examples.
+        labels: (N,) their given labels.
+    """
+    return vector_views(train, labels) if train.kind == "vectors" else image_views(train)
 
 
-def vector_views(train: Examples) -> VectorViews:
-    """Centred vectors on one common scale, or each feature on its own where scales differ widely.
+def vector_views(train: Examples, labels: Tensor) -> VectorViews:
+    """Centred vectors on one common scale, or each feature on its own.
 
     Embeddings share a unit, and blowing up their weakest directions costs accuracy; columns of a
-    table do not share one.
+    table do not share one. So where scales differ widely each feature gets its own, unless softmax
+    regressions predict given labels out of fold clearly better the other way.
     """
     mean, std = vector_statistics(train.x)
-    used = std[std > 0].double()
-    if len(used) < 2 or used.quantile(0.95) > WIDE * used.quantile(0.05):
-        return VectorViews(mean=mean, std=std)
-    common = used.square().mean().sqrt()
-    return VectorViews(mean=mean, std=torch.full_like(std, common.item()), spread=std / common)
+    each, used = VectorViews(mean=mean, std=std), std[std > 0].double()
+    if len(used) < 2:
+        return each
+    unit = used.square().mean().sqrt()
+    common = VectorViews(mean=mean, std=torch.full_like(std, unit.item()), spread=std / unit)
+    wide = bool(used.quantile(0.95) > WIDE * used.quantile(0.05))
+    likely, other = (each, common) if wide else (common, each)
+    return other if clearly_better(other, likely, train, labels) else likely
+
+
+def clearly_better(one: VectorViews, other: VectorViews, train: Examples, labels: Tensor) -> bool:
+    """Whether held-out given labels are clearly more probable under one of two scales."""
+    order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(0))
+    some = order[: min(SAMPLE, NUMBERS // max(1, train.x.shape[0]))]
+    if len(some) < FEWEST:
+        return False
+    raw, given, classes = train.x.take(some), labels[some], int(labels.max()) + 1
+    fold = folds_of(given, FOLDS, torch.Generator().manual_seed(0))
+    first, second = (
+        of_label(cross_fit(views.plain(raw), given, classes, fold).log_probs, given)
+        for views in (one, other)
+    )
+    ahead = (first - second).double()
+    return bool(ahead.mean() > SURE * ahead.std() / len(ahead) ** 0.5)
 
 
 def image_views(train: Examples) -> ImageViews:

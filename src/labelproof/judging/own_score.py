@@ -1,0 +1,86 @@
+"""Samples of "this label is wrong", joined with the method's own score and what review found.
+
+Shapes: N examples, S samples.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.optimize import brentq, minimize
+from scipy.stats import norm, rankdata
+
+from labelproof.judging.numbers import Bools, Floats, logit, sigmoid
+
+TEMPER = 0.82  # slope on the logit of p(wrong): posteriors are a little too sure
+FEWEST_REVIEWED = 10  # reviewed labels from which they correct p(wrong)
+FEWEST = 20  # labels from which the method's own score is compared with p(wrong)
+
+
+def own_evidence(own_clean: Floats, wrong: Floats) -> tuple[Floats, float]:
+    """Log-likelihood ratio for "wrong" (N,) from the method's own score, and the weight it gets.
+
+    A logistic curve of the score's normal ranks is fitted to p(wrong); its slope says how far the
+    two agree. Below 1 the score is as good as silent and is left out; from 2 on it counts most.
+    """
+    if len(own_clean) <= FEWEST:
+        return np.zeros(len(own_clean)), 0.0
+    ranks = -norm.ppf((rankdata(own_clean) - 0.5) / len(own_clean))
+    base = float(logit(np.asarray([wrong.mean()]))[0])
+
+    def loss(p: Floats) -> float:
+        z = p[0] * ranks + p[1]
+        fit = np.logaddexp(0, z) - wrong * z
+        return float(fit.mean() + 0.5 / len(ranks) * p[0] ** 2)
+
+    slope, offset = minimize(loss, [0.0, base]).x
+    weight = float(np.clip(slope - 1, 0, 1))
+    return weight * (slope * ranks + offset - base), weight
+
+
+def reviewed_curve(z: Floats, outcome: Bools) -> tuple[float, float]:
+    """Slope and offset on logits of p(wrong), from what reviewers found of the labels they saw.
+
+    Reviewed labels were chosen by their scores, so they say how often a label *with such a score*
+    is wrong; that is all that enters here. Priors: slope near TEMPER, offset wide.
+    """
+
+    def loss(p: Floats) -> float:
+        fitted = p[0] * z + p[1]
+        data = np.logaddexp(0, fitted) - outcome * fitted
+        return float(data.sum() + 0.5 * ((p[0] - TEMPER) / 0.15) ** 2 + 0.5 * (p[1] / 2.0) ** 2)
+
+    slope, offset = minimize(loss, [TEMPER, 0.0]).x
+    return float(max(slope, 0.2)), float(offset)
+
+
+def shifted_to(z: Floats, mean: float) -> Floats:
+    """sigmoid(z + c), with the constant c that makes its mean as given."""
+
+    def off(c: float) -> float:
+        return float(sigmoid(z + c).mean()) - mean
+
+    if off(-8.0) >= 0 or off(8.0) <= 0:  # no constant does it
+        return sigmoid(z)
+    return sigmoid(z + brentq(off, -8.0, 8.0, xtol=1e-4))
+
+
+def final_draws(draws: Floats, evidence: Floats, own_weight: float, outcome: Floats) -> Floats:
+    """Samples (S, N) of p(wrong): own evidence joined in, gentler, and corrected by review.
+
+    Args:
+        draws: (S, N) by the noise model, as if nothing were reviewed.
+        evidence: (N,) of the method's own score.
+        own_weight: what the evidence counts; it repeats in part what the draws know already.
+        outcome: (N,) 1 where review found the label wrong, 0 where right, NaN where not reviewed.
+    """
+    free = np.isnan(outcome)
+    z = (logit(draws) + evidence) / (1 + own_weight / 2)
+    if (~free).sum() >= FEWEST_REVIEWED:
+        slope, offset = reviewed_curve(z[:, ~free].mean(0), outcome[~free] > 0.5)
+        out = sigmoid(slope * z + offset)
+    else:
+        out = np.empty_like(z)
+        if free.any():
+            out[:, free] = shifted_to(TEMPER * z[:, free], float(draws[:, free].mean()))
+    out[:, ~free] = 0.0  # settled
+    return out

@@ -1,0 +1,93 @@
+"""Several views of the same labels as one: weights that predict held-out given labels best.
+
+A view is a distribution over classes for every example, from something that has not seen the
+example's label: the method trained without its fold, a softmax regression, the nearest neighbours.
+
+    s = log_softmax(Σ_v w_v view_v),  ln w_v ~ N(ln 1/V, 1)
+
+Shapes: C classes, D features, N examples, V views.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy, normalize
+
+from labelproof.functional.linear import PENALTIES, CrossFit, cross_fit, cross_fit_nested
+from labelproof.judging.numbers import Floats, Ints, log_softmax, minimise
+
+FLOOR = -12.0  # log-probabilities below this count as this
+NEIGHBOURS = 30
+MOST_NEIGHBOURED = 20_000  # examples beyond which neighbours take too long
+MOST_NUMBERS = 5e7  # examples times features beyond which a regression takes too long
+SAMPLE = 10_000  # examples to choose a penalty on
+BLOCK = 2**24  # similarities computed at a time
+
+
+def stack(views: Floats, labels: Ints) -> tuple[Floats, Floats]:
+    """Weights (V,) whose sum of views predicts the labels best, and the stacked scores (N, C).
+
+    Args:
+        views: (V, N, C) log-probabilities.
+        labels: (N,) given labels that no view has seen.
+    """
+    views = np.clip(views, FLOOR, 0.0)
+    start = math.log(1 / len(views))
+    log_weights = torch.full((len(views),), start, dtype=torch.float64)
+    tensor, given = torch.from_numpy(views), torch.from_numpy(labels)
+
+    def loss() -> Tensor:
+        mixed = torch.tensordot(log_weights.exp(), tensor, 1)
+        penalty = 0.5 / len(labels) * (log_weights - start).square().sum()
+        return cross_entropy(mixed, given) + penalty
+
+    minimise(loss, [log_weights], steps=60)
+    weights: Floats = log_weights.exp().numpy()
+    return weights, log_softmax(np.tensordot(weights, views, 1))
+
+
+def regression(
+    x: Tensor, labels: Tensor, classes: int, fold: Tensor, fixed: Tensor | None = None
+) -> CrossFit | None:
+    """Softmax regressions that were fitted without each fold; None where that takes too long.
+
+    The penalty is chosen by held-out labels, on some of the examples where there are many.
+
+    Args:
+        x: (N, D) inputs on a sensible scale.
+        labels: (N,) given labels.
+        classes: C.
+        fold: (N,) folds; each is judged by the others.
+        fixed: (N,) labels that a person has confirmed.
+    """
+    if x.numel() > MOST_NUMBERS:
+        return None
+    some = torch.randperm(len(x), generator=torch.Generator().manual_seed(0))[:SAMPLE]
+    penalties: Sequence[float] = PENALTIES
+    if len(some) < len(x):
+        found = cross_fit(x[some], labels[some], classes, fold[some])
+        at = PENALTIES.index(found.penalty)
+        penalties = PENALTIES[max(at - 1, 0) : at + 1]
+    return cross_fit_nested(x, labels, classes, fold, fixed=fixed, penalties=penalties)
+
+
+def neighbours(x: Tensor, labels: Tensor, classes: int, group: Tensor) -> Tensor:
+    """Log-shares (N, C) of the labels of the nearest examples by angle, copies left out.
+
+    One vote spread over all classes keeps the logarithm finite.
+    """
+    unit, size = normalize(x, dim=1), len(x)
+    count = max(1, min(NEIGHBOURS, size - 1))
+    votes = torch.zeros(size, classes)
+    for start in range(0, size, max(1, BLOCK // size)):
+        rows = torch.arange(start, min(start + max(1, BLOCK // size), size))
+        close = (unit[rows] @ unit.T).masked_fill_(group[rows, None] == group, -torch.inf)
+        best = close.topk(count, dim=1)
+        real = best.values.isfinite().float()
+        votes[rows] = votes[rows].scatter_add(1, labels[best.indices], real)
+    return ((votes + 1 / classes) / (votes.sum(1, keepdim=True) + 1)).log()

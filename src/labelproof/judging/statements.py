@@ -1,0 +1,161 @@
+"""What is stated of suspects, noise and classes, with 90% intervals.
+
+Intervals are made on the logit scale of three parts: the spread of the samples, what the model gets
+wrong on sets with known truth (chosen on development sets), and chance.
+
+Shapes: C classes, N examples, S samples.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from labelproof.judging.numbers import Bools, Floats, Ints, logit, sigmoid
+from labelproof.judging.trust import MANY, Trust
+
+Interval = tuple[float, float]
+
+RATE_SD, PRECISION_SD = 0.33, 0.70  # of the logits, what the model gets wrong
+CAUTION = 0.2  # taken from the logit of a stated precision
+WIDE = 0.50  # interval of the precision beyond which no single number is stated
+ENOUGH = 20  # suspects from which a single number is stated
+UNSURE_MODEL = 0.4  # expected error of the model beyond which no single number is stated
+NOTHING_FOUND = 0.03  # lower end of the noise interval that cannot be told from 0
+LENGTHS = 30  # of the list, at which the curve is given
+Z90 = 1.645
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """Expected precision of the first so many labels of the list."""
+
+    suspects: int
+    precision: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassVerdict:
+    """What is said of one class."""
+
+    given: int  # labels of this class
+    judged: bool
+    reason: str  # why not, or empty
+    noise_rate: float | None  # share of its given labels that are wrong
+    noise_interval: Interval | None
+    suspects: int
+    precision: float | None
+    agreement: float | None  # share of its labels that held-out scores agree with
+
+
+def widened(centre: float, draws: Floats, sd: float, extra: float = 0.0) -> Interval:
+    """A 90% interval on the logit scale: spread of the draws, of the model's error, and `extra`."""
+    z = logit(np.asarray([centre]))[0]
+    spread = math.sqrt(float(logit(draws).var()) + sd**2 + extra)
+    low, high = sigmoid(np.asarray([z - Z90 * spread, z + Z90 * spread]))
+    return float(low), float(high)
+
+
+def precision_of(wrong: Floats, chosen: Bools) -> tuple[float, Interval] | None:
+    """Expected precision of chosen labels, and its interval, from samples (S, N) of p(wrong)."""
+    count = int(chosen.sum())
+    return _precision(wrong[:, chosen].mean(1), count) if count else None
+
+
+def _precision(draws: Floats, count: int) -> tuple[float, Interval]:
+    mean = float(draws.mean())
+    counting = 1 / max(count * mean * (1 - mean), 0.25)  # variance of the logit by chance alone
+    return mean, widened(mean, draws, PRECISION_SD, counting)
+
+
+def precision_curve(wrong: Floats, open_: Bools) -> list[Point]:
+    """Precision at about thirty lengths of the list of labels that may be suspects, worst first."""
+    size = int(open_.sum())
+    if not size:
+        return []
+    order = np.argsort(-np.where(open_, wrong.mean(0), -1), kind="stable")[:size]
+    sums = wrong[:, order].cumsum(1)
+    lengths = np.unique(np.geomspace(1, size, LENGTHS).round().astype(int))
+    out = []
+    for length in lengths.tolist():
+        mean, (low, high) = _precision(sums[:, length - 1] / length, length)
+        out.append(Point(suspects=length, precision=mean, low=low, high=high))
+    return out
+
+
+def stated_precision(
+    wrong: Floats, suspects: Bools, trust: Trust, size: int
+) -> tuple[float | None, Interval | None]:
+    """The precision of the suspects and its interval; a number only where it can be relied on.
+
+    Args:
+        wrong: (S, N) samples of p(wrong).
+        suspects: (N,).
+        trust: with "none" nothing is stated.
+        size: labels that were judged and not reviewed.
+    """
+    found = precision_of(wrong, suspects)
+    if trust.level == "none" or found is None:
+        return None, None
+    mean, (low, high) = found
+    if trust.ambiguous:  # nearly all of the contradicted may be wrong, or none
+        return None, (0.0, max(high, 0.95))
+    sure = size >= MANY and suspects.sum() >= ENOUGH and high - low <= WIDE
+    if not sure or trust.model_error > UNSURE_MODEL:
+        return None, (low, high)
+    return float(sigmoid(logit(np.asarray([mean])) - CAUTION)[0]), (low, high)
+
+
+def rate_interval(wrong: Floats, free: Bools, trust: Trust) -> Interval:
+    """The share of wrong labels among those not reviewed."""
+    if trust.level == "none" or not free.any():
+        return 0.0, 1.0
+    draws = wrong[:, free].mean(1)
+    mean = float(draws.mean())
+    low, high = widened(mean, draws, RATE_SD, 1 / max(free.sum() * mean, 1.0))
+    if low < NOTHING_FOUND or trust.ambiguous:
+        low = 0.0
+    if trust.ambiguous:
+        high = max(high, min(1 - trust.agreement + NOTHING_FOUND, 1.0))
+    return low, high
+
+
+def by_class(
+    wrong: Floats,
+    suspects: Bools,
+    labels: Ints,
+    scores: Floats,
+    reviewed: Bools,
+    alone: dict[int, str],
+    trust: Trust,
+) -> list[ClassVerdict]:
+    """What is said of each given class (see `Part` for the arguments)."""
+    predicted, out = scores.argmax(1), []
+    for k in range(scores.shape[1]):
+        mine = labels == k
+        able = k not in alone and trust.level != "none"
+        draws = wrong[:, mine & ~reviewed]
+        rate = float(draws.mean()) if able and draws.size else None
+        extra = 1 / max(draws.shape[1] * (rate or 0), 1.0)
+        count = int((suspects & mine).sum())
+        told = able and not trust.ambiguous and count >= ENOUGH
+        found = precision_of(wrong, suspects & mine) if told else None
+        out.append(
+            ClassVerdict(
+                given=int(mine.sum()),
+                judged=k not in alone,
+                reason=alone.get(k, ""),
+                noise_rate=rate,
+                noise_interval=None
+                if rate is None
+                else widened(rate, draws.mean(1), 1.5 * RATE_SD, extra),
+                suspects=count,
+                precision=found[0] if found else None,
+                agreement=float((predicted[mine] == k).mean()) if mine.any() else None,
+            )
+        )
+    return out

@@ -1,0 +1,155 @@
+"""The numbers of summary.json; what needs true labels or test data is None without them.
+
+Shapes: C classes, M test examples, N training examples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from labelproof import metrics
+from labelproof.data.task import Audit
+from labelproof.judging.calibration import Calibration
+from labelproof.judging.judgement import transition_of
+from labelproof.judging.label_table import LabelTable
+from labelproof.judging.trust import NOT_JUDGED, doubts
+from labelproof.training.loop import Result
+
+TEST: dict[str, Callable[[Tensor, Tensor], float]] = {
+    "nll": metrics.nll,
+    "brier": metrics.brier,
+    "mce": metrics.mce,
+    "adaptive_ece": metrics.adaptive_ece,
+    "classwise_ece": metrics.classwise_ece,
+}
+
+
+def summarise(
+    raw: Result, sure: Result, table: LabelTable, calibration: Calibration, audit: Audit
+) -> dict[str, Any]:
+    """All of it.
+
+    Args:
+        raw: the result as it was trained.
+        sure: the same with calibrated probabilities.
+        table: what is said of every label.
+        calibration: how that came about.
+        audit: true labels and test data.
+    """
+    curve = [line["test_accuracy"] for line in raw.history if "test_accuracy" in line]
+    return {
+        "accuracy": accuracy_of(curve, sure, calibration, audit),
+        "joined": calibration.joined.describe() if calibration.joined else None,
+        "accuracy_note": "best is chosen on the test set; last10 is the mean of ten epochs",
+        **on_test(raw, sure, audit),
+        **of_labels(table, calibration),
+        **against_truth(raw, table, calibration, audit.truth),
+        "by_class": of_classes(raw, sure, calibration, audit),
+        "calibration": calibration.how,
+        "seconds_calibration": round(calibration.seconds, 1),
+        "seconds": round(raw.seconds + trial_seconds(raw), 1),
+        "chosen": dict(raw.chosen),
+    }
+
+
+def accuracy_of(
+    curve: Sequence[float], sure: Result, calibration: Calibration, audit: Audit
+) -> dict[str, float] | None:
+    """Best, last and mean of the last epochs; the last one is that of what predicts in the end."""
+    if not curve:
+        return None
+    found: dict[str, float] = dict(vars(metrics.best_last(list(curve))))
+    probs, labels = sure.test_probabilities, audit.test_y
+    if calibration.link.partner and probs is not None and labels is not None:
+        found["last"] = metrics.accuracy(probs, labels)
+    return found
+
+
+def on_test(raw: Result, sure: Result, audit: Audit) -> dict[str, Any]:
+    """What test data shows of raw and calibrated probabilities."""
+    before, after, labels = raw.test_probabilities, sure.test_probabilities, audit.test_y
+    if before is None or after is None or labels is None:
+        names = ("ece", "ece_calibrated", "balanced_accuracy", "recall_by_class")
+        return {**dict.fromkeys(names), "test": dict.fromkeys(TEST)}
+    recall = recalls(after, labels)
+    known = [value for value in recall if value is not None]
+    return {
+        "ece": metrics.ece(before, labels),
+        "ece_calibrated": metrics.ece(after, labels),
+        "balanced_accuracy": sum(known) / len(known),
+        "recall_by_class": dict(zip(raw.task.classes, recall, strict=True)),
+        "test": {name: measure(after, labels) for name, measure in TEST.items()},
+    }
+
+
+def recalls(probs: Tensor, labels: Tensor) -> list[float | None]:
+    """Share of each class's test examples that are predicted; None where it has none."""
+    hit, number = (probs.argmax(1) == labels).double(), probs.shape[1]
+    count = labels.bincount(minlength=number).tolist()
+    right = labels.bincount(hit, minlength=number).tolist()
+    return [r / n if n else None for r, n in zip(right, count, strict=True)]
+
+
+def of_labels(table: LabelTable, calibration: Calibration) -> dict[str, Any]:
+    """What is stated of the given labels."""
+    judge = calibration.judgement
+    trust = judge.trust if judge else NOT_JUDGED
+    return {
+        "trust": trust.describe(),
+        "doubts": doubts(trust) if judge else [],
+        "suspects": int(table.suspect.sum()),
+        "suspect_precision_estimate": judge.precision if judge else None,
+        "suspect_precision_interval": judge.precision_interval if judge else None,
+        "precision_curve": [asdict(point) for point in judge.curve] if judge else [],
+        "noise_rate_estimate": calibration.noise_rate,
+        "noise_rate_interval": judge.noise_interval if judge and trust.level != "none" else None,
+    }
+
+
+def against_truth(
+    raw: Result, table: LabelTable, calibration: Calibration, truth: Tensor | None
+) -> dict[str, Any]:
+    """How well wrong labels are found, by the judge and by the method alone."""
+    names = ("error_auroc", "error_ap", "error_auroc_own", "error_ap_own", "suspect_detection")
+    if truth is None:
+        return dict.fromkeys((*names, "noise_rate_true", "transition_error"))
+    wrong = truth != raw.task.y
+    return {
+        "error_auroc": metrics.error_auroc(wrong, -table.p_clean),
+        "error_ap": metrics.error_ap(wrong, -table.p_clean),
+        "error_auroc_own": metrics.error_auroc(wrong, -raw.clean),
+        "error_ap_own": metrics.error_ap(wrong, -raw.clean),
+        "suspect_detection": metrics.detection(wrong, table.suspect),
+        "noise_rate_true": wrong.float().mean().item(),
+        "transition_error": transition_error(calibration.transition, truth, raw.task.y),
+    }
+
+
+def of_classes(
+    raw: Result, sure: Result, calibration: Calibration, audit: Audit
+) -> list[dict[str, Any]]:
+    """What is stated of each class, with its recall on test data; nothing where none was judged."""
+    judge, probs = calibration.judgement, sure.test_probabilities
+    if judge is None:
+        return []
+    unknown: list[float | None] = [None] * raw.task.num_classes
+    recall = unknown if probs is None or audit.test_y is None else recalls(probs, audit.test_y)
+    named = zip(raw.task.classes, judge.by_class, recall, strict=True)
+    return [{"name": name, **asdict(told), "test_recall": hit} for name, told, hit in named]
+
+
+def transition_error(estimate: Tensor, truth: Tensor, given: Tensor) -> float:
+    """Mean total variation between the rows of an estimated and the realised transition matrix."""
+    sure = torch.nn.functional.one_hot(truth, len(estimate)).double().numpy()
+    realised = torch.from_numpy(transition_of(sure, given.numpy()))
+    return (realised - estimate).abs().sum(1).mean().item() / 2
+
+
+def trial_seconds(result: Result) -> float:
+    """What choosing settings by trials took before the run."""
+    return sum(float(choice.get("seconds", 0.0)) for choice in result.chosen.values())

@@ -1,0 +1,165 @@
+"""Whether statements about labels can be relied on, and which classes can be judged at all.
+
+Shapes: C classes, N examples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from labelproof.judging.numbers import Bools, Floats, Ints, auroc
+
+Level = Literal["good", "caution", "none"]
+
+FEWEST_IN_CLASS = 8  # given labels of a class below which it is left alone
+RARE = 20  # the same for classes far smaller than the others
+RARE_SHARE = 0.15  # of an equal share of all examples: what far smaller means
+LEARNABLE = 0.65  # held-out AUROC of a class below which it is left alone
+FEWEST = 60  # examples below which nothing is judged
+MANY = 1000  # examples from which numbers are more than rough
+LIFT = 0.15  # over naming the largest class, below which a model is as good as none
+RECOGNISED = 0.75  # mean AUROC of the classes that speaks for the model all the same
+WRONG, OFTEN_WRONG = 0.45, 0.3  # expected error of the model for trust "none", and "caution"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trust:
+    """Whether the statements can be relied on: good, caution or none, with reasons."""
+
+    level: Level
+    reasons: tuple[str, ...]
+    agreement: float  # of held-out predictions with given labels
+    majority: float  # share of the largest class
+    lift: float  # (agreement - majority) / (1 - majority)
+    model_error: float  # expected error of held-out predictions, by the noise model
+    ambiguous: bool = False  # contradicted labels may be wrong, or hard examples
+
+    def describe(self) -> dict[str, Any]:
+        """Plain values, for summary.json."""
+        return {**asdict(self), "reasons": list(self.reasons)}
+
+
+NOT_JUDGED = Trust(
+    level="none",
+    reasons=("The labels were not judged (--calibrate off): these are the method's own numbers.",),
+    agreement=0.0,
+    majority=1.0,
+    lift=0.0,
+    model_error=1.0,
+)
+
+
+def unjudged_classes(scores: Floats, labels: Ints) -> dict[int, str]:
+    """Classes to leave alone, with the reason: too few labels, or not recognised."""
+    out = {}
+    for k in range(scores.shape[1]):
+        count = int((labels == k).sum())
+        rare = count < RARE and count < RARE_SHARE * len(labels) / scores.shape[1]
+        if count < FEWEST_IN_CLASS or rare:
+            only = f"only {count} label{'s' * (count > 1)}"
+            out[k] = only if count else "no labels"
+        elif auroc(labels == k, scores[:, k]) < LEARNABLE:
+            out[k] = "held-out models do not recognise it"
+    return out
+
+
+def contradicted(scores: Floats, labels: Ints) -> Bools:
+    """Labels that held-out scores speak against: another class is above 1/2 and three times."""
+    probs, at = np.exp(scores), np.arange(len(labels))
+    own = probs[at, labels]
+    probs[at, labels] = 0
+    out: Bools = (probs.max(1) > 0.5) & (probs.max(1) > 3 * own)
+    return out
+
+
+def trust_of(
+    scores: Floats,
+    labels: Ints,
+    truth: Floats,
+    *,
+    judged: int,
+    ambiguous: bool = False,
+    seen: bool = False,
+) -> Trust:
+    """Rules on held-out agreement, size, and the noise model's view of the model's errors.
+
+    Args:
+        scores: (N, C) held-out log-probabilities.
+        labels: (N,) given labels.
+        truth: (N, C) probability of each true class before the label is seen.
+        judged: classes that can be judged.
+        ambiguous: whether contradicted labels may as well be hard examples.
+        seen: whether the scores are of networks that were trained on the labels.
+    """
+    size = len(labels)
+    agreement = float((scores.argmax(1) == labels).mean()) if size else 0.0
+    majority = float(np.bincount(labels).max() / size) if size else 1.0
+    lift = (agreement - majority) / max(1 - majority, 1e-9)
+    error = float(1 - truth.max(1).mean()) if size else 1.0
+    weak = lift < LIFT and _mean_auroc(scores, labels) < RECOGNISED
+    none = _reasons_against(size, judged, weak, error)
+    caution = _reasons_for_care(size, error, ambiguous, seen) if size else []
+    return Trust(
+        level="none" if none else "caution" if caution else "good",
+        reasons=tuple(none or caution),
+        agreement=agreement,
+        majority=majority,
+        lift=lift,
+        model_error=error,
+        ambiguous=ambiguous,
+    )
+
+
+def _reasons_against(size: int, judged: int, weak: bool, error: float) -> list[str]:
+    reasons = []
+    if judged < 2:
+        reasons.append("Fewer than two classes have enough labels to be judged.")
+    if size < FEWEST:
+        reasons.append(f"{size} examples are too few to judge labels by.")
+    if weak:
+        reasons.append(
+            "The model is hardly better than always naming the largest class: it learnt next to "
+            "nothing. Train longer (--epochs), or use an encoder."
+        )
+    elif error > WRONG:
+        reasons.append(f"The model itself is expected to be wrong on {error:.0%} of the examples.")
+    return reasons
+
+
+def _reasons_for_care(size: int, error: float, ambiguous: bool, seen: bool) -> list[str]:
+    reasons = []
+    if size < MANY:
+        reasons.append(f"With {size} examples these numbers are rough.")
+    if error > OFTEN_WRONG:
+        reasons.append(f"The model is expected to be wrong on {error:.0%} of the examples.")
+    if ambiguous:
+        reasons.append(
+            "Labels that the model contradicts may be wrong, or hard examples. Review the first 30 "
+            "and fit again to find out."
+        )
+    if seen:
+        reasons.append(
+            "Labels were judged by networks that were trained on them (--calibrate quick)."
+        )
+    return reasons
+
+
+def doubts(trust: Trust) -> list[str]:
+    """What to say first where nothing can be relied on: one sentence and its reasons."""
+    if trust.level != "none":
+        return []
+    return [f"These labels cannot be judged. {_joined(trust.reasons)}"]
+
+
+def _joined(reasons: Sequence[str]) -> str:
+    return " ".join(reasons)
+
+
+def _mean_auroc(scores: Floats, labels: Ints) -> float:
+    """Mean over classes of how well held-out scores recognise them."""
+    found = [auroc(labels == k, scores[:, k]) for k in np.unique(labels)]
+    return float(np.mean(found)) if found else 0.5

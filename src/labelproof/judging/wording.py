@@ -1,0 +1,71 @@
+"""What a summary says of the labels, in sentences; the same for the screen and for the report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+MOST_NAMED = 5  # classes named one by one
+
+
+def of_labels(summary: Mapping[str, Any], size: int) -> list[str]:
+    """What is known of the labels: whether to trust it first, then suspects and noise."""
+    suspects = int(summary["suspects"])
+    trusted = level(summary) != "none"
+    lines = list(summary.get("doubts") or ())
+    word = "look wrong" if trusted else "would be the first to look at"
+    lines.append(f"{suspects:,} of {size:,} labels {word} ({suspects / size:.1%}).")
+    lines += [*precision(summary), *noise(summary), *left_alone(summary)]
+    return lines + (care(summary) if trusted else [])
+
+
+def level(summary: Mapping[str, Any]) -> str:
+    """How far the statements can be relied on: good, caution or none; runs of old do not say."""
+    return str((summary.get("trust") or {}).get("level", "good"))
+
+
+def precision(summary: Mapping[str, Any]) -> list[str]:
+    """How many of the suspects are really wrong."""
+    suspects, interval = int(summary["suspects"]), summary.get("suspect_precision_interval")
+    stated = summary.get("suspect_precision_estimate")
+    if not suspects or (interval is None and stated is None):
+        return []
+    if interval is None:
+        return [f"About {stated:.0%} of the suspects are expected to be really wrong."]
+    if (summary.get("trust") or {}).get("ambiguous"):
+        return [
+            f"How many of these {suspects:,} are wrong cannot be known from the labels alone: "
+            "nearly all of them, or hardly any."
+        ]
+    line = f"Between {interval[0]:.0%} and {interval[1]:.0%} of these {suspects:,} labels are wrong"
+    return [line + (f", about {stated:.0%} by our estimate." if stated is not None else ".")]
+
+
+def noise(summary: Mapping[str, Any]) -> list[str]:
+    """The share of wrong labels: a number with its interval, the interval alone, or neither."""
+    rate, interval = summary.get("noise_rate_estimate"), summary.get("noise_rate_interval")
+    if rate is None and interval is None:
+        return ["The share of wrong labels cannot be estimated."]
+    if interval is None:
+        return [f"The share of wrong labels is estimated at {rate:.1%}."]
+    between = f"between {interval[0]:.0%} and {interval[1]:.0%}"
+    if rate is None:
+        return [f"The share of wrong labels lies {between}; nothing closer can be said."]
+    return [f"The share of wrong labels is estimated at {rate:.1%} ({between})."]
+
+
+def left_alone(summary: Mapping[str, Any]) -> list[str]:
+    """Classes that were not judged, by name."""
+    classes: Sequence[Mapping[str, Any]] = summary.get("by_class") or ()
+    alone = [(part["name"], part["reason"]) for part in classes if not part["judged"]]
+    if not alone:
+        return []
+    named = ", ".join(f"{name} ({reason})" for name, reason in alone[:MOST_NAMED])
+    more = f" and {len(alone) - MOST_NAMED} more" if len(alone) > MOST_NAMED else ""
+    return [f"Not judged and left alone: {named}{more}."]
+
+
+def care(summary: Mapping[str, Any]) -> list[str]:
+    """Reasons to be careful."""
+    trust = summary.get("trust") or {}
+    return list(trust.get("reasons") or ()) if trust.get("level") == "caution" else []

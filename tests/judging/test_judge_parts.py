@@ -1,0 +1,254 @@
+"""Parts of the judge against closed forms: stacking, noise model, sampler, statements, rules."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+from drawn import drawn
+
+from labelproof.errors import BadInput
+from labelproof.judging import sampling
+from labelproof.judging.noise_model import NoiseModel
+from labelproof.judging.numbers import auroc, log_softmax, logit, sigmoid
+from labelproof.judging.own_score import TEMPER, final_draws, own_evidence, shifted_to
+from labelproof.judging.stacking import neighbours, regression, stack
+from labelproof.judging.statements import precision_of, rate_interval, stated_precision, widened
+from labelproof.judging.suspects import Rule, chosen_by, precise
+from labelproof.judging.trust import Trust, contradicted, doubts, trust_of, unjudged_classes
+
+
+def test_a_view_of_noise_gets_no_weight_and_a_flat_one_is_sharpened() -> None:
+    rng = np.random.default_rng(0)
+    logits = 2 * rng.standard_normal((4000, 3))
+    labels = (logits + rng.gumbel(size=logits.shape)).argmax(1)
+    good, noise = log_softmax(logits / 2), log_softmax(rng.standard_normal((4000, 3)))
+    weights, scores = stack(np.stack([good, noise]), labels)
+    assert weights[0] == pytest.approx(2, rel=0.1)  # the labels follow 2 x the first view
+    assert weights[1] < 0.1
+    assert np.allclose(np.exp(scores).sum(1), 1)
+
+
+def test_equal_views_share_the_weight() -> None:
+    rng = np.random.default_rng(1)
+    logits = rng.standard_normal((3000, 4))
+    labels = (logits + rng.gumbel(size=logits.shape)).argmax(1)
+    view = log_softmax(logits)
+    one, _ = stack(view[None], labels)
+    two, _ = stack(np.stack([view, view]), labels)
+    assert two[0] == pytest.approx(two[1], rel=1e-3)
+    assert two.sum() == pytest.approx(one[0], rel=0.02)
+
+
+def test_neighbours_vote_without_the_example_and_its_copies() -> None:
+    x = torch.tensor([[1.0, 0.0], [1.0, 0.01], [0.99, 0.0], [0.0, 1.0], [0.01, 1.0], [1.0, 0.0]])
+    labels = torch.tensor([0, 0, 1, 1, 1, 2])
+    group = torch.tensor([0, 1, 2, 3, 4, 0])  # the last is a copy of the first
+    votes = neighbours(x, labels, 3, group)
+    assert votes.exp().sum(1) == pytest.approx(1)
+    # of the first: all others but its copy, labels 0 1 1 1, and one vote spread over the classes
+    assert votes[0].exp().tolist() == pytest.approx([(1 + 1 / 3) / 5, (3 + 1 / 3) / 5, 1 / 15])
+
+
+def test_the_regression_judges_without_the_fold() -> None:
+    rng = torch.Generator().manual_seed(0)
+    x = torch.randn(200, 4, generator=rng)
+    labels = (x[:, 0] > 0).long()
+    fold = torch.arange(200) % 4
+    before = regression(x, labels, 2, fold)
+    after = regression(x, torch.where(fold == 1, 1 - labels, labels), 2, fold)
+    assert (before.argmax(1) == labels).float().mean() > 0.9
+    assert (after[fold == 1].argmax(1) == labels[fold == 1]).float().mean() > 0.8
+
+
+def test_the_likelihood_is_a_distribution_over_labels() -> None:
+    data = drawn(size=200, noise=0.3)
+    unknown = torch.full((200,), -1)
+    shared = torch.tensor([[0.4, -1.0, 0.3, 0.2], [0.0, -2.0, 0.5, -1.0]]).double()
+    total = torch.zeros(2, 200).double()
+    for label in range(5):
+        given = torch.full((200,), label)
+        model = NoiseModel(data.scores, given, unknown)
+        model.by_class = torch.linspace(-0.3, 0.3, 5).double()
+        total += model.joint(shared).sum(2)
+    assert torch.allclose(total, torch.ones_like(total))
+
+
+def test_the_joint_probability_by_hand() -> None:
+    scores = torch.tensor([[2.0, 0.0, -1.0], [0.5, 1.0, 0.0]]).double()
+    labels, sharpen, rate, slope, copied = torch.tensor([1, 1]), 0.3, -1.0, 0.4, 0.5
+    model = NoiseModel(scores, labels, torch.tensor([-1, 1]))
+    model.by_class = torch.tensor([0.1, 0.0, -0.2]).double()
+    model.table = torch.tensor([[9.0, 1.0, 0.0], [0.0, 9.0, 0.5], [0.2, 0.0, 9.0]]).double()
+    joint = model.joint(torch.tensor([[sharpen, rate, slope, copied]]).double())[0]
+    p = scores.softmax(1).numpy()
+    entropy = -(p * np.log(p)).sum(1)
+    unsure = (entropy - entropy.mean()) / entropy.std()
+    share = 0.5 * np.log(p.mean(0))
+    for row, true in product(range(2), range(3)):
+        z = np.exp(sharpen) * (np.log(p[row]) - share) + share
+        q = np.exp(z[true]) / np.exp(z).sum()
+        wrong = sigmoid(np.array(rate + model.by_class[true].item() + slope * unsure[row]))
+        cells = np.exp(model.table[true].numpy()) * (np.arange(3) != true)
+        kappa = sigmoid(np.array(copied))
+        drawn_ = (1 - kappa) * cells[1] / cells.sum() + kappa * p[row, 1] / (1 - p[row, true])
+        value = q * ((1 - wrong) if true == 1 else wrong * drawn_)
+        possible = row == 0 or true == 1  # the second was reviewed
+        assert joint[row, true].item() == pytest.approx(float(value) * possible)
+
+
+def test_the_sampler_draws_from_the_density_it_is_given() -> None:
+    class Gaussian:
+        size, classes = 10, 2
+        shared = torch.zeros(1, 4).double()
+        centre = torch.tensor([1.0, -2.0, 0.5, 0.0]).double()
+        spread = torch.tensor([0.1, 0.2, 0.05, 0.3]).double()
+
+        def log_likelihood(self, shared: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+            return -0.5 * ((shared - self.centre) / self.spread).square().sum(1)
+
+        def log_prior(self, shared: torch.Tensor) -> torch.Tensor:
+            return torch.zeros(len(shared)).double()
+
+    model = Gaussian()
+    model.shared = model.centre[None]
+    draws = torch.cat(
+        [sampling.sample(model, torch.Generator().manual_seed(s)) for s in range(10)]  # type: ignore[arg-type]
+    )
+    assert torch.allclose(draws.mean(0), model.centre, atol=0.06)
+    assert torch.allclose(draws.std(0), model.spread, rtol=0.25)
+
+
+def test_samples_are_as_unsure_as_the_data_is_small() -> None:
+    spreads = []
+    for size in (200, 5000):
+        data = drawn(size=size, noise=0.3, scale=1.0)
+        unknown = np.full(size, -1)
+        found = sampling.explain(data.scores.numpy(), data.given.numpy(), unknown)
+        spreads.append(found.wrong.mean(1).std())
+    assert spreads[0] > 1.5 * spreads[1]
+
+
+def test_own_scores_are_ordered_and_silent_ones_ignored() -> None:
+    wrong = sigmoid(np.linspace(-8, 8, 400))
+    evidence, weight = own_evidence(1 - wrong, wrong)
+    assert weight == 1.0
+    assert (np.diff(evidence) > 0).all()
+    rng = np.random.default_rng(0)
+    assert own_evidence(rng.random(400), wrong)[1] == 0.0
+    assert own_evidence(np.ones(20), wrong[:20])[1] == 0.0
+
+
+def test_tempering_keeps_the_mean_and_the_order() -> None:
+    draws = np.random.default_rng(0).random((5, 300)) ** 3
+    out = final_draws(draws, np.zeros(300), 0.0, np.full(300, np.nan))
+    assert out.mean() == pytest.approx(draws.mean(), abs=1e-4)
+    assert (np.argsort(out[0]) == np.argsort(draws[0])).all()
+    shift = logit(out) - TEMPER * logit(draws)
+    assert np.allclose(shift, shift[0, 0], atol=1e-6)
+    assert sigmoid(np.array([-3.0, 3.0])).sum() == pytest.approx(1)
+    assert shifted_to(np.zeros(4), 0.2) == pytest.approx(0.2, abs=1e-3)
+
+
+def test_review_corrects_labels_with_such_scores() -> None:
+    draws = np.full((3, 200), 0.3)
+    outcome = np.full(200, np.nan)
+    outcome[:50] = 1.0
+    out = final_draws(draws, np.zeros(200), 0.0, outcome)
+    assert (out[:, :50] == 0).all()  # settled
+    assert out[:, 50:].mean() > 0.7
+
+
+def test_a_label_on_one_half_is_no_suspect_and_precision_is_met_exactly() -> None:
+    wrong = np.array([7 / 8, 5 / 8, 9 / 16])
+    assert precise(wrong, 0.75) == 2  # (7/8 + 5/8) / 2 is 3/4
+    assert precise(wrong, 0.6875) == 3  # the mean of all three is 11/16
+    assert precise(wrong, 0.9) == 0
+    free, usual = np.array([True, False, True]), np.array([True, False, False])
+    assert chosen_by(Rule(), wrong, free, usual) is usual
+    assert chosen_by(Rule(budget=2), wrong, free, usual).tolist() == [True, False, True]
+    assert chosen_by(Rule(precision=0.8), wrong, free, usual).tolist() == [True, False, False]
+
+
+@pytest.mark.parametrize("bad", [{"precision": 0}, {"precision": 1.5}, {"budget": 0}])
+def test_rules_without_sense_are_refused(bad: dict) -> None:
+    with pytest.raises(BadInput, match=r"--(precision|review-budget)"):
+        Rule(**bad)
+
+
+def trust(**changes: object) -> Trust:
+    usual = {"level": "good", "reasons": (), "agreement": 0.8, "majority": 0.2, "lift": 0.75}
+    return Trust(**{**usual, "model_error": 0.1, **changes})  # type: ignore[arg-type]
+
+
+def test_one_number_is_stated_only_where_it_can_be_relied_on() -> None:
+    wrong, suspects = np.full((4, 1000), 0.8), np.arange(1000) < 100
+    number, interval = stated_precision(wrong, suspects, trust(), 1000)
+    assert number == pytest.approx(1 / (1 + math.exp(-(math.log(4) - 0.2))))
+    assert interval is not None
+    assert interval[0] < 0.8 < interval[1]
+    assert stated_precision(wrong, suspects, trust(), 999)[0] is None
+    assert stated_precision(wrong, np.arange(1000) < 19, trust(), 1000)[0] is None
+    assert stated_precision(wrong, suspects, trust(model_error=0.41), 1000)[0] is None
+    assert stated_precision(wrong, suspects, trust(level="none"), 1000) == (None, None)
+    doubtful = stated_precision(wrong, suspects, trust(ambiguous=True), 1000)
+    assert doubtful[0] is None
+    assert doubtful[1] is not None
+    assert doubtful[1][0] == 0
+    assert precision_of(wrong, np.zeros(1000, dtype=bool)) is None
+
+
+def test_intervals_by_hand() -> None:
+    low, high = widened(0.5, np.full(3, 0.5), 1.0)
+    assert (low, high) == pytest.approx((1 / (1 + math.exp(1.645)), 1 / (1 + math.exp(-1.645))))
+    free = np.ones(100, dtype=bool)
+    assert rate_interval(np.full((2, 100), 0.02), free, trust())[0] == 0.0
+    low, high = rate_interval(np.full((2, 100), 0.02), free, trust(ambiguous=True, agreement=0.7))
+    assert (low, high) == (0.0, pytest.approx(0.33))
+    assert rate_interval(np.full((2, 100), 0.2), free, trust(level="none")) == (0.0, 1.0)
+
+
+def test_classes_too_small_or_not_recognised_are_left_alone() -> None:
+    labels = np.repeat([0, 1, 2, 3], [300, 300, 7, 60])
+    scores = log_softmax(3 * np.eye(5)[labels])
+    scores[:, 3] = np.random.default_rng(0).standard_normal(len(labels))
+    found = unjudged_classes(scores, labels)
+    assert found == {
+        2: "only 7 labels",
+        3: "held-out models do not recognise it",
+        4: "no labels",
+    }
+
+
+def test_contradicted_labels() -> None:
+    probs = np.array([[0.1, 0.9], [0.3, 0.7], [0.6, 0.4], [0.25, 0.75]])
+    assert contradicted(np.log(probs), np.zeros(4, int)).tolist() == [True, False, False, False]
+
+
+def test_levels_of_trust() -> None:
+    rng = np.random.default_rng(0)
+    labels = np.arange(1200) % 3
+    good = log_softmax(5 * np.eye(3)[labels] + rng.standard_normal((1200, 3)))
+    sure = np.exp(good)
+    assert trust_of(good, labels, sure, judged=3).level == "good"
+    assert trust_of(good[:999], labels[:999], sure[:999], judged=3).level == "caution"
+    assert trust_of(good[:59], labels[:59], sure[:59], judged=3).level == "none"
+    assert trust_of(good, labels, sure, judged=1).level == "none"
+    assert trust_of(good, labels, sure, judged=3, seen=True).level == "caution"
+    assert trust_of(good, labels, np.full((1200, 3), 0.54), judged=3).level == "none"
+    poor = log_softmax(rng.standard_normal((1200, 3)))
+    weak = trust_of(poor, labels, sure, judged=3)
+    assert weak.level == "none"
+    assert "hardly better" in doubts(weak)[0]
+    assert doubts(trust()) == []
+
+
+def test_auroc_against_pairs() -> None:
+    rng = np.random.default_rng(0)
+    positive, score = rng.random(60) < 0.4, rng.integers(0, 8, 60).astype(float)
+    pairs = [(a > b) + 0.5 * (a == b) for a in score[positive] for b in score[~positive]]
+    assert auroc(positive, score) == pytest.approx(np.mean(pairs))
+    assert auroc(np.ones(3, dtype=bool), np.arange(3.0)) == 0.5
