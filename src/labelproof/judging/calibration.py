@@ -55,7 +55,8 @@ from labelproof.training.run import Trunk, forward_all
 
 How = Literal["folds", "quick", "off"]
 LINK_EXAMPLES = 150  # at which the link goes half of the way to the judge's posterior
-MIDDLE = 1.25  # how much surer a link is where nobody can tell wrong labels from hard examples
+MIDDLE = 1.25  # how much surer a link is where nobody can tell wrong labels from hard examples,
+FEW = 1000  # up to so many examples, and less with more
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -292,7 +293,7 @@ def link_scale(
         scale = given * (true / given) ** (len(values) / (len(values) + LINK_EXAMPLES))
     if trust.level == "caution" and cautious:
         scale = max(scale, raw)
-    return scale * (MIDDLE if trust.ambiguous else 1.0)
+    return scale * MIDDLE ** min(1.0, FEW / len(values)) if trust.ambiguous else scale
 
 
 def own_scale(values: Tensor, own: Tensor) -> float:

@@ -1,0 +1,105 @@
+"""A regression joined to a network: shares, predictions, files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from labelproof import load_model, pipeline
+from labelproof.data.readers.arrays import as_inputs
+from labelproof.functional.linear import CrossFit
+from labelproof.judging.joining import LEAST_SHARE, PREFERENCE, join
+from labelproof.run_files import CALIBRATION, SUMMARY
+from labelproof.runs.spec import RunSpec
+
+SIZE, CLASSES = 400, 4
+
+
+def scored(right: float, seed: int, labels: torch.Tensor) -> torch.Tensor:
+    """Log-probabilities that name the label for this share of the examples."""
+    rng = torch.Generator().manual_seed(seed)
+    hit = torch.rand(SIZE, generator=rng) < right
+    named = torch.where(hit, labels, (labels + 1) % CLASSES)
+    return (2.0 * torch.nn.functional.one_hot(named, CLASSES).float()).log_softmax(1)
+
+
+def fitted(log_probs: torch.Tensor) -> CrossFit:
+    return CrossFit(
+        log_probs=log_probs,
+        weight=torch.eye(CLASSES),
+        bias=torch.zeros(CLASSES),
+        penalty=1.0,
+        likelihood=0.0,
+    )
+
+
+@pytest.fixture
+def labels() -> torch.Tensor:
+    return torch.arange(SIZE) % CLASSES
+
+
+def test_two_that_are_level_share_by_preference(labels: torch.Tensor) -> None:
+    same = scored(0.7, 0, labels)
+    found = join(same.double(), fitted(same), labels)
+    assert found.share == pytest.approx(1 / (1 + PREFERENCE))
+    assert found.network == found.linear
+
+
+def test_who_is_surely_behind_is_left_out(labels: torch.Tensor) -> None:
+    good, bad = scored(0.95, 0, labels), scored(0.4, 1, labels)
+    assert join(good.double(), fitted(bad), labels).partner is None
+    assert join(bad.double(), fitted(good), labels).share > 1 - LEAST_SHARE
+
+
+def test_the_louder_one_does_not_decide(labels: torch.Tensor) -> None:
+    quiet, other = scored(0.7, 0, labels), scored(0.7, 1, labels)
+    plain = join(quiet.double(), fitted(other), labels)
+    loud = join(100 * quiet.double(), fitted(other), labels)
+    assert plain.share == pytest.approx(loud.share)
+    assert plain.partner is not None
+    assert loud.partner is not None
+    x = torch.randn(5, CLASSES, generator=torch.Generator().manual_seed(0)).double()
+    told = [plain.partner.joined(x, x), loud.partner.joined(100 * x, x)]
+    assert torch.equal(told[0].argmax(1), told[1].argmax(1))
+
+
+def noisy_table(path: Path) -> np.ndarray:
+    """Two linear classes with a fifth of the labels wrong."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(240, 6)).astype("float32")
+    truth = (x[:, 0] + x[:, 1] > 0).astype(int)
+    given = np.where(rng.random(240) < 0.2, 1 - truth, truth)
+    np.savez(path, x=x[:160], y=given[:160], x_test=x[160:], y_test=truth[160:])
+    return x[160:]
+
+
+def test_by_default_both_predict_and_the_files_say_so(tmp_path: Path) -> None:
+    test = noisy_table(tmp_path / "table.npz")
+    spec = RunSpec(data=str(tmp_path / "table.npz"), settings={"epochs": 2}, out=tmp_path / "run")
+    ended = pipeline.run(spec)
+    partner = ended.calibration.link.partner
+    assert partner is not None
+    expected = ended.calibrated.test_probabilities
+    assert expected is not None
+    loaded = load_model(tmp_path / "run")
+    told = loaded.model.predict(as_inputs(test, what="x")).probabilities
+    torch.testing.assert_close(told, expected.float(), rtol=1e-4, atol=1e-5)
+    summary = json.loads((tmp_path / "run" / SUMMARY).read_text())
+    share = summary["joined"]["linear_share"]
+    assert share == ended.summary["joined"]["linear_share"] > 0
+    assert "softmax regression" in summary["joined"]["why"]
+    assert json.loads((tmp_path / "run" / CALIBRATION).read_text())["link"]["partner"]
+    hits = expected.argmax(1).numpy() == np.load(tmp_path / "table.npz")["y_test"]
+    assert summary["accuracy"]["last"] == pytest.approx(hits.mean())
+
+
+def test_a_named_method_predicts_alone(tmp_path: Path) -> None:
+    noisy_table(tmp_path / "table.npz")
+    spec = RunSpec(data=str(tmp_path / "table.npz"), method="dpc", settings={"epochs": 2})
+    ended = pipeline.run(spec)
+    assert ended.calibration.link.partner is None
+    assert ended.summary["joined"] is None
