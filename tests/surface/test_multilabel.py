@@ -69,7 +69,9 @@ def test_columns_of_zeros_and_ones_are_noted() -> None:
     assert not any("--multilabel" in n for n in encode_votes(blank, tuple("abcd")).votes.notes)
 
 
-@pytest.mark.parametrize("y", [[["a", "b"], ["c"]] * 10, [{"a"}, {"a", "b"}] * 10], ids=repr)
+@pytest.mark.parametrize(
+    "y", [[["a", "b"], ["c"]] * 10, [{"a"}, {"a", "b"}] * 10], ids=["lists", "sets"]
+)
 def test_collections_of_labels_are_refused_with_advice(y: list[object]) -> None:
     x = np.random.default_rng(0).normal(size=(20, 3))
     with pytest.raises(BadInput, match=r"multi-label.*fit one column at a time"):

@@ -57,6 +57,7 @@ How = Literal["folds", "quick", "off"]
 LINK_EXAMPLES = 150  # at which the link goes half of the way to the judge's posterior
 MIDDLE = 1.25  # how much surer a link is where nobody can tell wrong labels from hard examples,
 FEW = 1000  # up to so many examples, and less with more
+FEWER = 300  # the same where the judge is less sure than the method
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -291,9 +292,10 @@ def link_scale(
     if trust.ambiguous or judged.noise_interval[0] > 0:
         true = fit_scale(values, torch.from_numpy(judged.posterior))
         scale = given * (true / given) ** (len(values) / (len(values) + LINK_EXAMPLES))
-    if trust.level == "caution" and cautious:
-        scale = max(scale, raw)
-    return scale * MIDDLE ** min(1.0, FEW / len(values)) if trust.ambiguous else scale
+    unsure = trust.level == "caution" and cautious and scale < raw
+    scale = raw if unsure else scale
+    few = FEW if trust.ambiguous else FEWER if unsure else 0
+    return float(scale * MIDDLE ** min(1.0, few / len(values)))
 
 
 def own_scale(values: Tensor, own: Tensor) -> float:

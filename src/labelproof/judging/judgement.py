@@ -34,6 +34,7 @@ from labelproof.judging.statements import (
 from labelproof.judging.suspects import Rule, chosen_by
 from labelproof.judging.trust import FEWEST, Trust, contradicted, trust_of, unjudged_classes
 
+SCARCE = 0.5  # suspects for each label that is expected to be wrong, below which there are too few
 AMBIGUOUS = 0.2  # suspects for each contradicted label below which the data cannot tell
 
 
@@ -177,6 +178,9 @@ def judged(part: Part, evidence: Evidence, rule: Rule, seed: int) -> Judgement:
         seen=evidence.seen,
     )
     usual = strict | against if ambiguous and trust.level != "none" else strict
+    expected = round(float(wrong[:, free].mean(0).sum()))
+    if trust.level == "caution" and usual.sum() < SCARCE * expected:  # help nobody: the likeliest
+        usual = chosen_by(Rule(budget=expected), wrong.mean(0), free, usual)
     chosen = chosen_by(rule, wrong.mean(0), free, usual) & (len(labels) >= FEWEST)
     posterior = knowing(explained.posterior, labels, 1 - wrong.mean(0), free)
     return _stated(part, evidence, wrong, chosen, posterior, trust, own_weight)
