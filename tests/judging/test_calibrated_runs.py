@@ -14,10 +14,11 @@ from cases import CASES
 from labelproof import metrics
 from labelproof.data.task import Audit
 from labelproof.judging import calibrate, calibrated
-from labelproof.judging.calibration import fit_scale, link_scale, own_scale, uncalibrated
+from labelproof.judging.calibration import uncalibrated
 from labelproof.judging.judgement import Evidence, judge_labels
 from labelproof.judging.label_table import knowing_label, label_table
 from labelproof.judging.link import Link
+from labelproof.judging.link_scale import fit_scale, link_scale, own_scale
 from labelproof.judging.numbers import log_softmax
 from labelproof.judging.summary import on_test, recalls, summarise, transition_error
 from labelproof.judging.suspects import Rule

@@ -11,7 +11,7 @@ import torch
 
 from labelproof import load_model, pipeline
 from labelproof.data.readers.arrays import as_inputs
-from labelproof.functional.linear import CrossFit
+from labelproof.functional.softmax_regression import CrossFit
 from labelproof.judging.joining import LEAST_SHARE, PREFERENCE, join
 from labelproof.run_files import CALIBRATION, SUMMARY
 from labelproof.runs.spec import RunSpec

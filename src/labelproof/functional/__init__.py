@@ -2,15 +2,6 @@
 
 from labelproof.functional.contrast import label_divergence, nt_xent, uniform_selection
 from labelproof.functional.dirichlet import dirichlet_uncertainty
-from labelproof.functional.linear import (
-    PENALTIES,
-    CrossFit,
-    cross_fit,
-    cross_fit_nested,
-    cross_fit_twice,
-    folds_of,
-    top_variance,
-)
 from labelproof.functional.losses import (
     calibrated_log_softmax,
     calibrated_softmax,
@@ -49,6 +40,15 @@ from labelproof.functional.select import (
     two_gaussians,
 )
 from labelproof.functional.small_loss import forget_rate, late_decay, small_loss
+from labelproof.functional.softmax_regression import (
+    PENALTIES,
+    CrossFit,
+    cross_fit,
+    cross_fit_nested,
+    cross_fit_twice,
+    folds_of,
+    top_variance,
+)
 from labelproof.functional.transition import (
     anchor_transition,
     conditioned,

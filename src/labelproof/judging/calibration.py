@@ -12,7 +12,6 @@ Shapes: C classes, N training examples, V views.
 
 from __future__ import annotations
 
-import math
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,7 +25,7 @@ from torch.nn.functional import one_hot
 from labelproof import functional as fn
 from labelproof.data.examples import Inputs
 from labelproof.data.task import Audit, Task
-from labelproof.functional.linear import CrossFit
+from labelproof.functional.softmax_regression import CrossFit
 from labelproof.judging.annotators import Crowd, fit_crowd
 from labelproof.judging.crossfit import FEWEST as FEWEST_TO_SPLIT
 from labelproof.judging.crossfit import (
@@ -44,8 +43,9 @@ from labelproof.judging.judgement import (
     judge_labels,
     transition_of,
 )
-from labelproof.judging.link import Link
-from labelproof.judging.numbers import Floats, log_softmax, minimise
+from labelproof.judging.link import Link, Scores
+from labelproof.judging.link_scale import fit_scale, link_scale, own_scale
+from labelproof.judging.numbers import Floats, log_softmax
 from labelproof.judging.scores import kind_of_scores, scores
 from labelproof.judging.stacking import MOST_NEIGHBOURED, MOST_NUMBERS, neighbours, regression
 from labelproof.judging.suspects import Rule
@@ -54,10 +54,6 @@ from labelproof.training.loop import Result
 from labelproof.training.run import Trunk, forward_all
 
 How = Literal["folds", "quick", "off"]
-LINK_EXAMPLES = 150  # at which the link goes half of the way to the judge's posterior
-MIDDLE = 1.25  # how much surer a link is where nobody can tell wrong labels from hard examples,
-FEW = 1000  # up to so many examples, and less with more
-FEWER = 300  # the same where the judge is less sure than the method
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,47 +115,92 @@ def calibrate(
     if how == "off":
         return uncalibrated(result)
     started, task = time.monotonic(), result.task
-    of = kind_of_scores(result.method, result.state, _some(result))
-    own = scores_of(result, task.x, of).double()
     how = "quick" if task.size < FEWEST_TO_SPLIT else how
-    unseen, views, linear, together = own, log_softmax(own.numpy())[None], None, None
+    of = kind_of_scores(result.method, result.state, _some(result))
+    heard = seen_scores(result, of)
     if how == "folds":
         unseen = held_out_scores(result, trunk, of, seed=seed, folder=folder, reporter=reporter)
-        linear, rest = cheap_views(result, seed)
-        views = np.stack([log_softmax(unseen.numpy()), *rest])
-    plain = fn.calibrated_softmax(unseen, gamma=1.0) if of == "logits" else unseen.softmax(1)
-    if how == "folds" and joins and linear is not None:
-        together = join(unseen, linear, task.y)
-        own, unseen = _with_partner(result, together, own, unseen, linear)
-    evidence = evidence_of(result, views, seen=how == "quick")
-    crowd = crowd_of(task, unseen)
-    if crowd:  # votes say more of a label than how training went
-        judged = judge_by_votes(evidence, crowd.posterior.numpy(), rule)
-        scale = fit_scale(unseen, crowd.posterior)
-    else:
-        judged = judge_labels(evidence, rule, seed=seed)
-        scale = link_scale(
-            unseen,
-            judged,
-            _before_review(task),
-            raw=own_scale(unseen, plain),
-            cautious=of == "logits" and how == "folds",
-        )
-    link = Link(of=of, scale=scale, partner=together.partner if together else None)
+        heard = unseen_scores(result, of, heard.own, unseen, joins=joins, seed=seed)
+    crowd = crowd_of(task, heard.unseen)
+    judged, scale = judged_labels(result, heard, crowd, rule, seed)
+    link = Link(of=of, scale=scale, partner=heard.together.partner if heard.together else None)
     return Calibration(
         how=how,
         link=link,
-        probabilities=link((own + unseen) / 2).float(),
+        probabilities=link((heard.own + heard.unseen) / 2).float(),
         clean=torch.from_numpy(judged.p_clean).float(),
         transition=torch.from_numpy(judged.transition).float(),
         noise_rate=judged.noise_rate,
         judgement=judged,
         scores=torch.from_numpy(judged.scores).float(),
         crowd=crowd,
-        joined=together,
+        joined=heard.together,
         folds=fold_count(task) if how == "folds" else 0,
         seconds=time.monotonic() - started,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Heard:
+    """What models say of the training set."""
+
+    own: Tensor  # (N, C) scores of what predicts
+    unseen: Tensor  # (N, C) the same by models that have not seen the labels; else `own` again
+    views: Floats  # (V, N, C) log-probabilities for the judge
+    raw: float  # the scale at which scores are as sure as the method's own probabilities
+    cautious: bool = False  # whether that is worth something: a Dirichlet, on unseen labels
+    seen: bool = False  # whether there is nothing but networks that were trained on the labels
+    together: Join | None = None
+
+
+def seen_scores(result: Result, of: Scores) -> Heard:
+    """What the run's own networks say of the labels they were trained on."""
+    own = scores_of(result, result.task.x, of).double()
+    return Heard(
+        own=own,
+        unseen=own,
+        views=log_softmax(own.numpy())[None],
+        raw=own_scale(own, _probabilities(own, of)),
+        seen=True,
+    )
+
+
+def unseen_scores(
+    result: Result, of: Scores, own: Tensor, unseen: Tensor, *, joins: bool, seed: int
+) -> Heard:
+    """The same with networks (N, C) that were trained without the fold, and cheap views."""
+    linear, rest = cheap_views(result, seed)
+    views, together = np.stack([log_softmax(unseen.numpy()), *rest]), None
+    probs = _probabilities(unseen, of)
+    if joins and linear is not None:
+        together = join(unseen, linear, result.task.y)
+        own, unseen = _with_partner(result, together, own, unseen, linear)
+    return Heard(
+        own=own,
+        unseen=unseen,
+        views=views,
+        raw=own_scale(unseen, probs),
+        cautious=of == "logits",
+        together=together,
+    )
+
+
+def _probabilities(values: Tensor, of: Scores) -> Tensor:
+    """The method's own probabilities, from its scores (N, C)."""
+    return fn.calibrated_softmax(values, gamma=1.0) if of == "logits" else values.softmax(1)
+
+
+def judged_labels(
+    result: Result, heard: Heard, crowd: Crowd | None, rule: Rule | None, seed: int
+) -> tuple[Judgement, float]:
+    """What the judge says of the labels, and the scale of the link that follows from it."""
+    evidence = evidence_of(result, heard.views, heard.seen)
+    if crowd:  # votes say more of a label than how training went
+        judged = judge_by_votes(evidence, crowd.posterior.numpy(), rule)
+        return judged, fit_scale(heard.unseen, crowd.posterior)
+    judged, before = judge_labels(evidence, rule, seed=seed), _before_review(result.task)
+    scale = link_scale(heard.unseen, judged, before, raw=heard.raw, cautious=heard.cautious)
+    return judged, scale
 
 
 def _with_partner(
@@ -264,61 +305,6 @@ def linked_scores(result: Result, x: Inputs, link: Link) -> Tensor:
         return link.joined(scores(result.method, result.state, v, link.of), v)
 
     return torch.cat([part.cpu() for part in forward_all(x, result.task, said, result.device)])
-
-
-def link_scale(
-    values: Tensor, judged: Judgement, labels: Tensor, *, raw: float, cautious: bool
-) -> float:
-    """The scale of the link for held-out scores of what predicts.
-
-    Fitted to the given labels, a scale is right where all labels are, and too small where some are
-    wrong. The judge's posterior moves it from there: nearly all of the way (of its logarithm) with
-    thousands of examples, half of it with 150, not at all where no noise is sure. A method that is
-    trained as a Dirichlet is cautious by itself: where the judge is unsure, the link is not more
-    so. Where labels that the model contradicts may be wrong or hard, it takes a middle way. Where
-    nothing can be trusted, probabilities stay as sure as the method made them.
-
-    Args:
-        values: (N, C) held-out scores.
-        judged: what was found of the labels.
-        labels: (N,) given labels before any review.
-        raw: the scale at which the scores are as sure as the method's own probabilities.
-        cautious: whether the method is a Dirichlet.
-    """
-    trust = judged.trust
-    if trust.level == "none":
-        return raw
-    scale = given = fit_scale(values, one_hot(labels, values.shape[1]).double())
-    if trust.ambiguous or judged.noise_interval[0] > 0:
-        true = fit_scale(values, torch.from_numpy(judged.posterior))
-        scale = given * (true / given) ** (len(values) / (len(values) + LINK_EXAMPLES))
-    unsure = trust.level == "caution" and cautious and scale < raw
-    scale = raw if unsure else scale
-    few = FEW if trust.ambiguous else FEWER if unsure else 0
-    return float(scale * MIDDLE ** min(1.0, few / len(values)))
-
-
-def own_scale(values: Tensor, own: Tensor) -> float:
-    """The scale at which scores (N, C) are as sure on average as probabilities (N, C)."""
-    sure = own.amax(1).mean().item()
-    low, high = math.log(1e-3), math.log(1e3)
-    for _ in range(40):
-        middle = (low + high) / 2
-        less = (math.exp(middle) * values).softmax(1).amax(1).mean().item() < sure
-        low, high = (middle, high) if less else (low, middle)
-    return math.exp(low)
-
-
-def fit_scale(values: Tensor, target: Tensor) -> float:
-    """The scale whose softmax has the least cross-entropy to the target distributions."""
-    log_scale = torch.zeros((), dtype=torch.float64)
-
-    def loss() -> Tensor:
-        log_probs = (log_scale.exp() * values).log_softmax(1)
-        return 0.5 / len(values) * log_scale.square() - (target * log_probs).sum(1).mean()
-
-    minimise(loss, [log_scale], steps=30)
-    return log_scale.exp().item()
 
 
 def _some(result: Result) -> Tensor:

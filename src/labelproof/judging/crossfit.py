@@ -19,7 +19,7 @@ from torch import Tensor
 from labelproof.data.examples import Examples, Inputs, Subset
 from labelproof.data.readers import find_duplicates
 from labelproof.data.task import Task
-from labelproof.functional.linear import folds_of
+from labelproof.functional.softmax_regression import folds_of
 from labelproof.judging.link import Scores
 from labelproof.judging.scores import scores
 from labelproof.recipes.sizing import main_batch, with_batch

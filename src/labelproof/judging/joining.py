@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from labelproof import functional as fn
-from labelproof.functional.linear import CrossFit
+from labelproof.functional.softmax_regression import CrossFit
 from labelproof.judging.link import Partner
 
 PREFERENCE = 2.0  # of the network, where both are level

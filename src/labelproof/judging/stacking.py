@@ -18,7 +18,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize
 
-from labelproof.functional.linear import PENALTIES, CrossFit, cross_fit, cross_fit_nested
+from labelproof.functional.softmax_regression import (
+    PENALTIES,
+    CrossFit,
+    cross_fit,
+    cross_fit_nested,
+)
 from labelproof.judging.numbers import Floats, Ints, log_softmax, minimise
 
 FLOOR = -12.0  # log-probabilities below this count as this

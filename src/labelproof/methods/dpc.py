@@ -9,9 +9,8 @@ authors: https://github.com/chenchenzong/DPC. Departures: docs/methods/dpc.md.
 4. Each trains on both parts by MixMatch: labels that were kept, guesses of both for the others.
 5. DPC* adds consistency between weak and strong views.
 
-On a user's own vectors the first split comes from linear models that have not seen the labels they
-judge (`start="crossfit"`, ours): a network that is warmed up too little drops whole classes, one
-that is warmed up too long knows wrong labels by heart, and few examples leave nothing in between.
+On a user's own vectors linear models that have not seen the labels they judge make the first split
+(`start="crossfit"`, ours): with few examples a warm-up is either too short or too long.
 
 Shapes: B batch, C classes, N training examples; X labelled part, U unlabelled part of a split.
 Equations are numbered as printed in the paper; those without a number are named.
@@ -183,8 +182,7 @@ class DPC:
         targets = one_hot(x.y, run.task.num_classes).float()
         if self.weight_u and u is not None:  # else no loss sees more of them than their argmax
             targets = self.refine(learner, x, targets, clean)
-        weak = self.draws
-        targets = targets.repeat(weak, 1)
+        weak, targets = self.draws, targets.repeat(self.draws, 1)
         inputs, strong = [*x.views[:weak]], [*x.views[weak:]]
         if u is not None:
             targets = torch.cat([targets, self.co_guess(learner, peer, u).repeat(weak, 1)])
@@ -221,14 +219,10 @@ class DPC:
         """L_sup = λ' L_edl(x_1, y_1) + (1 - λ') L_edl(x_2, y_2), mean of the labelled rows."""
         n, weight = mixed.labelled, mixed.weight
         if mixed_input:  # x_1 and x_2 are the same mixture: L_edl of two labels in one go
-            own, partner = (
-                one_hot(y[:n], logits.shape[1]).to(logits) for y in (mixed.own, mixed.partner)
-            )
-            both = weight * own + (1 - weight) * partner
-            return self.objective.of_targets(logits[:n], both).mean()
-        own_loss = self.l_edl(logits[:n], mixed.own[:n])
-        partner_loss = self.l_edl(logits[mixed.permutation][:n], mixed.partner[:n])
-        return (weight * own_loss + (1 - weight) * partner_loss).mean()
+            a, b = (one_hot(y[:n], logits.shape[1]).to(logits) for y in (mixed.own, mixed.partner))
+            return self.objective.of_targets(logits[:n], b.lerp(a, weight)).mean()
+        own, partner = self.l_edl(logits[:n], mixed.own[:n]), logits[mixed.permutation][:n]
+        return (weight * own + (1 - weight) * self.l_edl(partner, mixed.partner[:n])).mean()
 
     def l_uns(self, logits: Tensor, mixed: Mixed) -> Tensor:
         """L_uns = ||ρ' - ρ̂(f(x'))||², mean of the unlabelled rows and, as released, of classes."""
@@ -262,10 +256,10 @@ class DPC:
 
     def plan(self) -> tuple[Phase, ...]:
         """Warm-up, or linear models across folds in its place; then co-divide."""
-        folds = self.start == "crossfit"
-        first = ("cross-fit", self.cross_fit) if folds else ("warm-up", self.warm_up)
-        rest = Phase("co-divide", self.epochs - self.before, self.co_divide, leave=self.score)
-        return (Phase(first[0], self.before, first[1]), rest)
+        folds, rest = self.start == "crossfit", self.epochs - self.before
+        name, epoch = ("cross-fit", self.cross_fit) if folds else ("warm-up", self.warm_up)
+        last = Phase("co-divide", rest, self.co_divide, leave=self.score)
+        return (Phase(name, self.before, epoch), last)
 
     @property
     def before(self) -> int:
@@ -376,8 +370,8 @@ class DPC:
         batches = run.batches(self.batch, drawn, views, forever=steps > 0)
         others = run.batches(self.batch, unlabelled, views, forever=True)
         pairs = zip(batches, others if len(unlabelled) else repeat(None), strict=False)
-        length, classes = steps or len(batches), run.task.num_classes
-        prior = fn.label_shares(run.y, classes) if self.prior == "given" else None
+        length, given = steps or len(batches), self.prior == "given"
+        prior = fn.label_shares(run.y, run.task.num_classes) if given else None
         for i, (x, u) in enumerate(islice(pairs, length)):
             elapsed = run.epoch + i / length
             done = (elapsed - self.before) / max(1, self.epochs - self.before)
@@ -394,8 +388,7 @@ class DPC:
 
     def score(self, state: State, run: Run) -> None:
         """Clean probabilities by the networks as they are at the end."""
-        first, second = self.splits(state, run)
-        state.clean = (first + second) / 2
+        state.clean = torch.stack(self.splits(state, run)).mean(0)
 
     def logits(self, state: State, x: Tensor) -> Tensor:
         """Mean logits of the two networks, (B, C)."""

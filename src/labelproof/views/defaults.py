@@ -12,8 +12,8 @@ from torch import Tensor
 
 from labelproof.data.examples import Examples
 from labelproof.data.task import Views
-from labelproof.functional.linear import cross_fit, folds_of
 from labelproof.functional.select import of_label
+from labelproof.functional.softmax_regression import cross_fit, folds_of
 from labelproof.views.image_views import ImageViews
 from labelproof.views.statistics import image_statistics, vector_statistics
 from labelproof.views.vector_views import VectorViews

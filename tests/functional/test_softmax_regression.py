@@ -8,7 +8,12 @@ from sklearn.linear_model import LogisticRegression
 
 from labelproof import functional as fn
 from labelproof import metrics
-from labelproof.functional.linear import cross_fit, cross_fit_twice, folds_of, top_variance
+from labelproof.functional.softmax_regression import (
+    cross_fit,
+    cross_fit_twice,
+    folds_of,
+    top_variance,
+)
 
 
 def made(size: int = 300, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
