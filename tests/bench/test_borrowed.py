@@ -43,7 +43,7 @@ def test_the_most_similar_settings(method, wanted, taken):
     assert nearest_recipe(method, wanted) == taken
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", [name for name in METHODS if published_names(name)])
 @pytest.mark.parametrize("wanted", ["cifar10-symmetric-0.5", "cifar100-asymmetric-0.4"])
 def test_settings_stay_with_the_classes_of_the_data(method, wanted):
     data = wanted.partition("-")[0]

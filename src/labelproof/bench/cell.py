@@ -60,7 +60,7 @@ class Cell:
     def record(self) -> dict[str, Any]:
         """What a finished cell counts for, while it is the same: spec, data, defaults."""
         data = Path(str(self.spec.data))
-        defaults = known_defaults(self.spec.method, self.spec.recipe)
+        defaults = known_defaults(self.spec.trained, self.spec.recipe)
         return {
             "maker": self.maker,
             "spec": changed(self.spec),

@@ -214,7 +214,7 @@ def _solve(
         push = (pace - 1) / faster
         ahead, ahead_bias = new + push * (new - weight), new_bias + push * (new_bias - bias)
         weight, bias, pace = new, new_bias, faster
-        if (stride * slope).abs().max() < CLOSE:
+        if not slope.numel() or (stride * slope).abs().max() < CLOSE:
             break
     return weight, bias
 
