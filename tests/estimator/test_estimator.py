@@ -36,7 +36,8 @@ def test_dpc_finds_wrong_labels_and_learns_the_right_ones(fitted: NoisyLabelClas
     assert (
         fitted.clean_proba_[data.wrong].mean() < 0.3 < 0.8 < fitted.clean_proba_[~data.wrong].mean()
     )
-    assert abs(fitted.noise_rate_ - data.wrong.mean()) < 0.08
+    low, high = fitted.noise_rate_interval_  # too few examples for a number
+    assert low < data.wrong.mean() < high
 
 
 def test_fitted_attributes(fitted: NoisyLabelClassifier) -> None:

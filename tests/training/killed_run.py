@@ -21,7 +21,7 @@ class Telling(Silent):
     def __init__(self, pipe: Connection) -> None:
         self._pipe = pipe
 
-    def start(self, name: str, epochs: int, done: int) -> None:
+    def start(self, name: str, epochs: int, done: int, unit: str = "epochs") -> None:
         self._pipe.send(done)
 
     def step(self) -> None:

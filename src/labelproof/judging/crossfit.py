@@ -23,7 +23,7 @@ from labelproof.functional.softmax_regression import folds_of
 from labelproof.judging.link import Scores
 from labelproof.judging.scores import scores
 from labelproof.recipes.sizing import main_batch, with_batch
-from labelproof.training.log import Reporter
+from labelproof.training.log import Parts, Reporter
 from labelproof.training.loop import Result, train
 from labelproof.training.protocol import Method
 from labelproof.training.run import Trunk, derive_seed, forward_all
@@ -59,23 +59,28 @@ def held_out_scores(
     method = suited_to_fold(result.method, task.size, count)
     fold = folds_with_copies(task, seed)
     values = torch.empty(task.size, task.num_classes, dtype=torch.float64)
-    for number in range(count):
-        held = (fold == number).nonzero().squeeze(1)
-        if not len(held):
-            continue
-        part = train(
-            part_of(task, (fold != number).nonzero().squeeze(1)),
-            method,
-            trunk,
-            seed=derive_seed(seed, f"fold {number}") % 2**31,
-            device=result.device,
-            precision=result.precision,
-            folder=_made(folder, number),
-            resume=folder is not None,
-            reporter=follower(reporter),
-            name=f"calibration, fold {number + 1} of {count}",
-        )
-        values[held] = scores_of(part, Subset(task.x, held), of).double()
+    told = follower(reporter)
+    progress = Parts(told, "judging labels without seeing them", count) if told else None
+    try:
+        for number in range(count):
+            held = (fold == number).nonzero().squeeze(1)
+            if not len(held):
+                continue
+            part = train(
+                part_of(task, (fold != number).nonzero().squeeze(1)),
+                method,
+                trunk,
+                seed=derive_seed(seed, f"fold {number}") % 2**31,
+                device=result.device,
+                precision=result.precision,
+                folder=_made(folder, number),
+                resume=folder is not None,
+                reporter=progress,
+            )
+            values[held] = scores_of(part, Subset(task.x, held), of).double()
+    finally:
+        if progress:
+            progress.finish()
     return values
 
 

@@ -14,8 +14,8 @@ from rich.text import Text
 class Reporter(Protocol):
     """Follows a run."""
 
-    def start(self, name: str, epochs: int, done: int) -> None:
-        """A run begins, with `done` of its epochs already behind it."""
+    def start(self, name: str, epochs: int, done: int, unit: str = "epochs") -> None:
+        """A run begins, with `done` of its epochs, or another unit, already behind it."""
 
     def begin(self, phase: str) -> None:
         """An epoch of this phase begins."""
@@ -33,7 +33,7 @@ class Reporter(Protocol):
 class Silent:
     """Says nothing."""
 
-    def start(self, name: str, epochs: int, done: int) -> None:
+    def start(self, name: str, epochs: int, done: int, unit: str = "epochs") -> None:
         """Nothing."""
 
     def begin(self, phase: str) -> None:
@@ -55,20 +55,51 @@ class Lines(Silent):
     def __init__(self, console: Console) -> None:
         self._console = console
 
-    def start(self, name: str, epochs: int, done: int) -> None:
+    def start(self, name: str, epochs: int, done: int, unit: str = "epochs") -> None:
         """Say what begins, and how much of it is done."""
-        self._epochs, self._before = epochs, done
+        self._epochs, self._before, self._unit = epochs, done, unit
         self._begin = time.monotonic()
         already = f", {done} done before" if done else ""
-        self._console.print(f"{name}: {epochs} epochs{already}", markup=False)
+        self._console.print(f"{name}: {epochs} {unit}{already}", markup=False)
 
     def epoch(self, line: Mapping[str, Any]) -> None:
         """One line with the phase, what is known, and the time left."""
         remaining = self._epochs - line["epoch"]
         pace = (time.monotonic() - self._begin) / (line["epoch"] - self._before)
         left = f"about {pace * remaining:.0f} s left" if remaining else "done"
-        head = f"epoch {line['epoch']}/{self._epochs} {line['phase']}"
+        head = f"{self._unit[:-1]} {line['epoch']}/{self._epochs} {line['phase']}"
         self._console.print(f"{head}: {describe(line)}, {left}", soft_wrap=True, markup=False)
+
+
+class Parts(Silent):
+    """Several trainings shown as one, a step for each; `finish` ends it."""
+
+    def __init__(self, inner: Reporter, name: str, count: int) -> None:
+        self._inner, self._count, self._number = inner, count, 0
+        inner.start(name, count, 0, "folds")
+
+    def start(self, name: str, epochs: int, done: int, unit: str = "epochs") -> None:
+        """The next part begins."""
+        self._number += 1
+        self._epochs, self._line = epochs, {"epoch": done, "loss": 0.0}
+        self._inner.begin(f"fold {self._number} of {self._count}")
+
+    def step(self) -> None:
+        """Pass it on."""
+        self._inner.step()
+
+    def epoch(self, line: Mapping[str, Any]) -> None:
+        """Remember it for the end of the part."""
+        self._line = dict(line)
+
+    def close(self) -> None:
+        """A part ended, unless it was interrupted."""
+        if self._line["epoch"] >= self._epochs:
+            self._inner.epoch({**self._line, "epoch": self._number, "phase": "judged"})
+
+    def finish(self) -> None:
+        """All parts ended, or were interrupted."""
+        self._inner.close()
 
 
 class Live(Silent):
@@ -86,7 +117,7 @@ class Live(Silent):
         self._steps = self._per_epoch = 0
         self._phase = ""
 
-    def start(self, name: str, epochs: int, done: int) -> None:
+    def start(self, name: str, epochs: int, done: int, unit: str = "epochs") -> None:
         """Show the bar."""
         self._name = name
         self._bar.start()

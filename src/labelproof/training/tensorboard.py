@@ -28,7 +28,7 @@ class Tensorboard:
         """Who tells a person."""
         return self._inner
 
-    def start(self, name: str, epochs: int, done: int) -> None:
+    def start(self, name: str, epochs: int, done: int, unit: str = "epochs") -> None:
         """Open the event file; what a resumed run repeats is dropped from the curves."""
         self._writer = self._make(str(self._folder), purge_step=done + 1)
         self._inner.start(name, epochs, done)
