@@ -11,7 +11,7 @@ import torch
 from drawn import drawn
 
 from labelproof.errors import BadInput
-from labelproof.judging import sampling
+from labelproof.judging import noise_samples
 from labelproof.judging.noise_model import NoiseModel
 from labelproof.judging.numbers import auroc, log_softmax, logit, sigmoid
 from labelproof.judging.own_score import TEMPER, final_draws, own_evidence, shifted_to
@@ -119,7 +119,7 @@ def test_the_sampler_draws_from_the_density_it_is_given() -> None:
     model = Gaussian()
     model.shared = model.centre[None]
     draws = torch.cat(
-        [sampling.sample(model, torch.Generator().manual_seed(s)) for s in range(10)]  # type: ignore[arg-type]
+        [noise_samples.sample(model, torch.Generator().manual_seed(s)) for s in range(10)]  # type: ignore[arg-type]
     )
     assert torch.allclose(draws.mean(0), model.centre, atol=0.06)
     assert torch.allclose(draws.std(0), model.spread, rtol=0.25)
@@ -130,7 +130,7 @@ def test_samples_are_as_unsure_as_the_data_is_small() -> None:
     for size in (200, 5000):
         data = drawn(size=size, noise=0.3, scale=1.0)
         unknown = np.full(size, -1)
-        found = sampling.explain(data.scores.numpy(), data.given.numpy(), unknown)
+        found = noise_samples.explain(data.scores.numpy(), data.given.numpy(), unknown)
         spreads.append(found.wrong.mean(1).std())
     assert spreads[0] > 1.5 * spreads[1]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from labelproof.data.readers import SourceOptions, load, pictures
+from labelproof.data.readers import SourceOptions, load, picture_inputs
 from labelproof.data.readers.sampling import PICTURES, QUICK
 from labelproof.runs.forecast import duration
 
@@ -24,8 +24,8 @@ def photos(tmp_path):
 
 def test_a_plan_decodes_a_few_pictures_and_counts_all(photos, monkeypatch):
     decoded = []
-    whole = pictures.decode
-    monkeypatch.setattr(pictures, "decode", lambda *of: decoded.append(1) or whole(*of))
+    whole = picture_inputs.decode
+    monkeypatch.setattr(picture_inputs, "decode", lambda *of: decoded.append(1) or whole(*of))
     examples = load(photos, SourceOptions(sample=10))
     assert len(decoded) == PICTURES
     assert len(examples) == len(examples.labels) == QUICK + 40

@@ -2,7 +2,7 @@
 
 1. Views are stacked to predict held-out given labels (`stacking`).
 2. Classes with too few labels, or that nothing recognises, are left alone (`trust`).
-3. A noise model explains the given labels by the stacked scores; it is sampled (`sampling`).
+3. A noise model explains the given labels by the stacked scores; it is sampled (`noise_samples`).
 4. The method's own score joins in as far as the samples agree with it (`own_score`).
 5. Out come p_clean, suspects, their precision, the noise rate, and how far to trust all this.
 
@@ -18,9 +18,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.stats import rankdata
 
+from labelproof.judging.noise_samples import explain
 from labelproof.judging.numbers import Bools, Floats, Ints, log_softmax
 from labelproof.judging.own_score import FEWEST_REVIEWED, final_draws, own_evidence
-from labelproof.judging.sampling import explain
 from labelproof.judging.stacking import stack
 from labelproof.judging.statements import (
     ClassVerdict,
