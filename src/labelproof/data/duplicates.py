@@ -8,10 +8,10 @@ label errors by definition.
 from __future__ import annotations
 
 import hashlib
-from collections import defaultdict
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from labelproof.data.encoders.texts import AnyTexts
@@ -19,6 +19,7 @@ from labelproof.data.examples import Examples
 from labelproof.data.readers.streamed import CachedImages, StreamedImages
 
 CHUNK = 1024
+Keys = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,10 +37,7 @@ class Duplicates:
 
 def find_duplicates(examples: Examples) -> Duplicates:
     """Group the rows of `examples` by their input; at most a chunk of inputs is in memory."""
-    rows: dict[bytes, list[int]] = defaultdict(list)
-    for row, key in enumerate(_keys(examples)):
-        rows[key].append(row)
-    groups = tuple(tuple(group) for group in rows.values() if len(group) > 1)
+    groups = _groups(_keys(examples))
     labels = examples.labels
     if labels is None:
         return Duplicates(groups=groups, conflicting=())
@@ -47,17 +45,35 @@ def find_duplicates(examples: Examples) -> Duplicates:
     return Duplicates(groups=groups, conflicting=disagree)
 
 
-def _keys(examples: Examples) -> list[bytes]:
-    """Sixteen bytes per row that are the same for the same input."""
+def _groups(keys: Keys) -> tuple[tuple[int, ...], ...]:
+    """Rows with the same key, two or more each, in order of their first row."""
+    order = np.lexsort((keys[:, 1], keys[:, 0]))  # stable: rows stay in order within a key
+    same = np.zeros(len(order) + 1, dtype=bool)  # as the row before, in this order
+    same[1:-1] = (keys[order[1:]] == keys[order[:-1]]).all(axis=1)
+    starts = np.flatnonzero(~same[:-1] & same[1:])
+    ends = np.flatnonzero(same[:-1] & ~same[1:]) + 1
+    found = [tuple(order[a:b].tolist()) for a, b in zip(starts, ends, strict=True)]
+    return tuple(sorted(found))
+
+
+def _keys(examples: Examples) -> Keys:
+    """Sixteen bytes per row that are the same for the same input, as two numbers, (N, 2)."""
     if isinstance(examples.x, StreamedImages | CachedImages):
-        return [row.tobytes() for row in examples.x.hashes]
+        return _numbers([row.tobytes() for row in examples.x.hashes])
     if isinstance(examples.encoder, AnyTexts) and examples.captions:
-        return [_hash(text.encode("utf-8", "surrogatepass")) for text in examples.captions]
-    keys: list[bytes] = []
+        return _numbers(
+            [_hash(text.encode("utf-8", "surrogatepass")) for text in examples.captions]
+        )
+    keys = np.empty((len(examples), 2), np.uint64)
     for start in range(0, len(examples), CHUNK):
         index = torch.arange(start, min(start + CHUNK, len(examples)))
-        keys.extend(_hash(row.tobytes()) for row in examples.x.take(index).numpy())
+        rows = examples.x.take(index).numpy()
+        keys[start : start + len(rows)] = _numbers([_hash(row.tobytes()) for row in rows])
     return keys
+
+
+def _numbers(hashes: list[bytes]) -> Keys:
+    return np.frombuffer(b"".join(hashes), np.uint64).reshape(-1, 2)
 
 
 def _hash(data: bytes) -> bytes:

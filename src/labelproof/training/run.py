@@ -203,5 +203,6 @@ def precision_for(device: torch.device, asked: Precision = "auto") -> torch.dtyp
     """bfloat16 where asked for, or where a GPU has it: no loss scaling needed. Else float32."""
     if asked != "auto":
         return torch.bfloat16 if asked == "bf16" else None
-    bf16 = device.type == "cuda" and torch.cuda.is_bf16_supported()
+    # emulated bfloat16 of older GPUs is slower than float32
+    bf16 = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
     return torch.bfloat16 if bf16 else None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -37,8 +38,8 @@ class VectorViews:
 
     def plain(self, x: Tensor) -> Tensor:
         """`(x - mean) / std`, (B, D)."""
-        mean, std = _row(self.mean, x), _row(self.std, x)
-        return (x.float() - mean) / torch.where(std == 0, torch.ones_like(std), std)
+        mean, scale, _ = self._rows(x.device)
+        return (x.float() - mean) / scale
 
     def weak(self, x: Tensor, rng: torch.Generator) -> Tensor:
         """The plain view with Gaussian noise of `jitter` spreads."""
@@ -51,11 +52,24 @@ class VectorViews:
         return noisy.masked_fill(hidden.to(x.device), 0.0)
 
     def _jittered(self, x: Tensor, amount: float, rng: torch.Generator) -> Tensor:
-        unit = (_row(self.std, x) != 0).float() if self.spread is None else _row(self.spread, x)
+        _, _, unit = self._rows(x.device)
         noise = torch.randn(x.shape, generator=rng).to(x.device)
         return self.plain(x) + amount * unit * noise
 
+    def _rows(self, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+        """Mean, scale and unit of jitter on a device: made once, not for every batch."""
+        if device not in self._made:
+            std = _row(self.std, device)
+            scale = torch.where(std == 0, torch.ones_like(std), std)
+            unit = (std != 0).float() if self.spread is None else _row(self.spread, device)
+            self._made[device] = _row(self.mean, device), scale, unit
+        return self._made[device]
 
-def _row(values: Numbers, x: Tensor) -> Tensor:
-    """`values` as one float32 row on the device of `x`."""
-    return torch.as_tensor(values, dtype=torch.float32, device=x.device)
+    @cached_property
+    def _made(self) -> dict[torch.device, tuple[Tensor, Tensor, Tensor]]:
+        return {}
+
+
+def _row(values: Numbers, device: torch.device) -> Tensor:
+    """`values` as one float32 row on a device."""
+    return torch.as_tensor(values, dtype=torch.float32, device=device)

@@ -21,7 +21,6 @@ NAMES = (
     "images",
     "digits",
     "lambda_u",
-    "yardstick",
 )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from labelproof.data.examples import Examples, Resident
+from labelproof.data.examples import Examples, Inputs, Resident
 from labelproof.data.readers.frames import (
     Handed,
     are_texts,
@@ -19,6 +19,7 @@ from labelproof.data.readers.frames import (
     from_texts,
     needs_encoding,
 )
+from labelproof.data.readers.on_disk import OnDisk
 from labelproof.data.readers.vote_table import annotator_names, encode_votes, is_votes, voted
 from labelproof.errors import BadInput
 
@@ -96,8 +97,11 @@ def _examples(given: Handed, like: Examples | None, about: Mapping[str, Any]) ->
     return given.labelled(inputs, like, {"source": "arrays", **about})
 
 
-def as_inputs(x: Any, *, what: str) -> Resident:
-    """Images as uint8 (N, H, W, 3) or vectors (N, D), checked, in one tensor."""
+def as_inputs(x: Any, *, what: str) -> Inputs:
+    """Images as uint8 (N, H, W, 3) or vectors (N, D), checked, in one tensor or left on disk."""
+    if isinstance(x, OnDisk):
+        check_blocks(x.blocks(), what)
+        return x
     array = as_numpy(x, what)
     if array.ndim < 2 or 0 in array.shape[1:]:
         raise BadInput(
@@ -147,9 +151,15 @@ def check_finite(array: npt.NDArray[Any], what: str) -> None:
     """Refuse nan and infinity, saying how many and where first."""
     if array.dtype.kind != "f":
         return
+    starts = range(0, len(array), CHUNK)
+    check_blocks(((start, array[start : start + CHUNK]) for start in starts), what)
+
+
+def check_blocks(blocks: Iterable[tuple[int, npt.NDArray[Any]]], what: str) -> None:
+    """Refuse nan and infinity in blocks of rows, each with the number of its first row."""
     count, first = 0, None
-    for start in range(0, len(array), CHUNK):
-        bad = ~np.isfinite(array[start : start + CHUNK])
+    for start, block in blocks:
+        bad = ~np.isfinite(block)
         if bad.any():
             count += int(bad.sum())
             first = first if first is not None else start + int(np.argmax(bad.any(axis=1)))
@@ -197,7 +207,7 @@ def _to_bytes(array: npt.NDArray[Any], what: str) -> npt.NDArray[np.uint8]:
     return pixels
 
 
-def check_like(x: Resident, like: Examples | None, name: str) -> None:
+def check_like(x: Inputs, like: Examples | None, name: str) -> None:
     """Refuse data of another shape than the training data's."""
     if like is not None and x.shape != like.x.shape:
         raise BadInput(

@@ -11,7 +11,7 @@ import torch
 
 from labelproof.data.encoders.columns import TableEncoder, fit_table
 from labelproof.data.encoders.texts import AnyTexts, fit_texts
-from labelproof.data.examples import Examples, Resident
+from labelproof.data.examples import Examples, Inputs, Resident
 from labelproof.data.labels import encode_labels
 from labelproof.errors import BadInput
 
@@ -54,7 +54,7 @@ class Handed:
     classes: Sequence[str] | None = None
     merge: bool = False
 
-    def labelled(self, x: Resident, like: Examples | None, about: Mapping[str, Any]) -> Examples:
+    def labelled(self, x: Inputs, like: Examples | None, about: Mapping[str, Any]) -> Examples:
         """The inputs, once they are numbers, with their labels checked and coded."""
         if self.ids is not None and len(self.ids) != len(x):
             raise BadInput(

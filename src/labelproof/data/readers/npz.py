@@ -16,12 +16,13 @@ from labelproof.data.plain_files import Refused, read_npz
 from labelproof.data.readers.arrays import from_arrays
 from labelproof.data.readers.delimited import FILE_NAMES, layout, listed, pick, read_columns
 from labelproof.data.readers.image_folder import check_files
+from labelproof.data.readers.on_disk import left_on_disk
 from labelproof.data.readers.reading_options import SourceOptions
 from labelproof.data.readers.vote_table import pick_annotators
 from labelproof.data.readers.votes_beside import votes_beside
 from labelproof.errors import BadInput
 
-Arrays = Mapping[str, npt.NDArray[Any]]
+Arrays = Mapping[str, Any]  # arrays; large vectors are left on disk
 VOTES, ANNOTATORS = "votes", "annotators"  # keys of several people's labels and of their names
 SHOWN = ("id", "file", "text")  # arrays that say what a person is shown of each vector
 
@@ -31,7 +32,10 @@ def load_npz(path: Path, options: SourceOptions, like: Examples | None = None) -
     wanted = {"x", "x_test", "y_test", "classes", "y", options.label_key, options.truth_key}
     beside = options.labels if like is None else None
     people = _people(path, options, like) if beside is None else ()
-    arrays, shapes = read_arrays(path, {*wanted, VOTES, ANNOTATORS, *people, *SHOWN, options.group})
+    wanted |= {VOTES, ANNOTATORS, *people, *SHOWN, options.group}
+    large = left_on_disk(path, "x", options.memory_gb * 1e9)
+    arrays, shapes = read_arrays(path, wanted - {"x"} if large else wanted)
+    arrays = {**arrays, "x": large} if large else arrays
     if "x" not in arrays:
         raise BadInput(
             f"expected an array 'x' of inputs in {path.name}, but it holds {_keys(shapes)}; "
@@ -193,7 +197,8 @@ def _labels(
 ) -> npt.NDArray[Any] | None:
     """Given labels; data to predict on may have none, test data may call them `y`."""
     if key in arrays:
-        return arrays[key]
+        found: npt.NDArray[Any] = arrays[key]
+        return found
     if like is not None:
         return arrays.get("y")
     size = len(arrays["x"]) if arrays["x"].ndim else 0
@@ -218,7 +223,8 @@ def _truth(
             f"expected true labels under the key {key!r} in {path.name}, but it holds "
             f"{_keys(shapes)}; name one of these with --truth-key or leave the option out"
         )
-    return arrays[key]
+    true: npt.NDArray[Any] = arrays[key]
+    return true
 
 
 def _keys(shapes: dict[str, str]) -> str:
