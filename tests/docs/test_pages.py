@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,14 @@ def test_every_published_method_has_a_page_with_a_link_to_its_paper(name: str) -
     page = (DOCS / "methods" / f"{name}.md").read_text(encoding="utf-8")
     assert METHODS[name].about.link in page
     assert f"]({name}.md)" in (DOCS / "methods" / "index.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", list(METHODS))
+def test_a_page_names_every_setting(name: str) -> None:
+    page = (DOCS / "methods" / f"{name}.md").read_text(encoding="utf-8")
+    table = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
+    named = set(re.findall(r"`(\w+)`", " ".join(table)))
+    assert {field.name for field in fields(METHODS[name])} - named == set()
 
 
 def test_the_page_on_architecture_names_every_package() -> None:
