@@ -23,6 +23,7 @@ from labelproof.errors import BadInput
 from labelproof.judging.tune import choose_lambda_u, decided, undecided
 from labelproof.judging.verdict import Judged, judge
 from labelproof.nets import VECTOR_NETS
+from labelproof.nets.pretrained import colours, is_timm
 from labelproof.recipes.recipe import chosen_method, chosen_net, with_views
 from labelproof.run_files import FOLDS, TENSORBOARD, TRIALS
 from labelproof.runs import folder as runfolder
@@ -90,6 +91,9 @@ def assemble(spec: RunSpec, given: Given = NOTHING) -> Assembled:
     given = given if given.data is not None else replace(read(spec), command=given.command)
     data = given.data
     assert data is not None
+    net = given.net or chosen_net(spec.net, spec.trained, data.kind, spec.recipe)
+    if isinstance(net, str) and is_timm(net) and data.kind == "images":
+        data = replace(data, normalise=colours(net))
     prepared, held = prepare(data, given.test, spec.noise, spec.seed), None
     if spec.reviewed:
         prepared, data, held = hold(prepared, data, spec.reviewed)
@@ -99,7 +103,6 @@ def assemble(spec: RunSpec, given: Given = NOTHING) -> Assembled:
     if given.method is None:
         views = with_views(prepared.task.views, spec.trained, spec.recipe)
         prepared = replace(prepared, task=replace(prepared.task, views=views))
-    net = given.net or chosen_net(spec.net, spec.trained, data.kind, spec.recipe)
     trunk, name = make_trunk(net, prepared.task)
     return Assembled(
         spec=spec,

@@ -193,7 +193,8 @@ Net = Annotated[
     typer.Option(
         help="auto (by the data's size, or the recipe's), preact18, preact18_he, preact18_narrow, "
         "preact32, resnet14, resnet32, resnet44, resnet56, resnet34, resnet50, "
-        "resnet101, wrn28_10, inception_resnet_v2, compact, cnn9, cnn8, cnn6, lenet, cnn, mlp.",
+        "resnet101, wrn28_10, inception_resnet_v2, compact, cnn9, cnn8, cnn6, lenet, cnn, mlp; or "
+        "timm:NAME, a pretrained network that is trained further.",
         rich_help_panel=TRAINING,
     ),
 ]

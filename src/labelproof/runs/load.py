@@ -20,6 +20,7 @@ from labelproof.json_files import read_json
 from labelproof.judging.link import Link
 from labelproof.methods import METHODS
 from labelproof.nets import NETS
+from labelproof.nets.pretrained import is_timm
 from labelproof.run_files import CALIBRATION, MODEL
 from labelproof.runs.folder import read_record
 from labelproof.runs.manifest import check_manifest
@@ -73,7 +74,7 @@ def load_model(
     try:
         method = method or _method(record)
         task = _task(record)
-        trunk, _ = make_trunk(net or _net_name(record), task)
+        trunk, _ = make_trunk(net or _net_name(record), task, weights=False)
         saved = _trained(folder / MODEL)
         state = revive(method, task, trunk, saved, where)
         link = _link(folder / CALIBRATION, saved)
@@ -104,7 +105,7 @@ def _method(record: Mapping[str, Any]) -> Method:
 
 def _net_name(record: Mapping[str, Any]) -> str:
     name = str(record["net"])
-    if name not in NETS:
+    if name not in NETS and not is_timm(name):
         raise BadInput(
             f"the run used a network of its own, {name!r}, which labelproof does not bring along; "
             "load it from Python with load_model(folder, net=...)."

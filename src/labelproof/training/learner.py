@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import nn
 
 from labelproof.nets.heads import MultiHead
+from labelproof.nets.pretrained import Pretrained, layer_groups
+
+Weights = Iterable[nn.Parameter] | list[dict[str, Any]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +25,7 @@ class SGD:
     weight_decay: float = 5e-4
     nesterov: bool = False
 
-    def of(self, weights: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+    def of(self, weights: Weights) -> torch.optim.Optimizer:
         """The optimiser of these weights."""
         return torch.optim.SGD(
             weights,
@@ -41,7 +44,7 @@ class Adam:
     betas: tuple[float, float] = (0.9, 0.999)
     weight_decay: float = 0.0
 
-    def of(self, weights: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+    def of(self, weights: Weights) -> torch.optim.Optimizer:
         """The optimiser of these weights."""
         return torch.optim.Adam(
             weights, lr=self.lr, betas=self.betas, weight_decay=self.weight_decay
@@ -55,6 +58,13 @@ def adam_or_sgd(
     if name == "adam":
         return Adam(lr=lr, weight_decay=weight_decay)
     return SGD(lr=lr, momentum=momentum, weight_decay=weight_decay)
+
+
+def weights_of(net: MultiHead) -> Weights:
+    """What an optimiser changes: all weights alike, or by layers where the trunk is pretrained."""
+    if not isinstance(net.trunk, Pretrained):
+        return net.parameters()
+    return layer_groups(net.trunk, list(net.heads.parameters()))
 
 
 @dataclass
@@ -80,4 +90,4 @@ class Learner:
     def set_lr(self, lr: float) -> None:
         """Use this learning rate from the next step on."""
         for group in self.optimiser.param_groups:
-            group["lr"] = lr
+            group["lr"] = lr * group.get("scale", 1.0)  # layers of a pretrained trunk have theirs

@@ -17,7 +17,7 @@ from labelproof.nets.heads import MultiHead, feature_width
 from labelproof.nets.sharded import Sharded, Share
 from labelproof.training import ranks
 from labelproof.training.batches import Batches, View, draw_view, read_ahead
-from labelproof.training.learner import SGD, Adam, Learner
+from labelproof.training.learner import SGD, Adam, Learner, weights_of
 from labelproof.training.ranks import ALONE, Ranks
 
 Head = Callable[[int, int], nn.Module]  # (features, classes) -> module
@@ -65,7 +65,9 @@ class Run:
         net = self._network(trunk, built).to(self.device)
         if self.task.kind == "images":
             net = net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        return Learner(net, optimiser.of(net.parameters()))
+        learner = Learner(net, optimiser.of(weights_of(net)))
+        learner.set_lr(optimiser.lr)
+        return learner
 
     def _network(self, trunk: nn.Module, heads: dict[str, nn.Module]) -> MultiHead:
         """One for this process alone, or one that all processes compute together."""
