@@ -68,3 +68,18 @@ def test_batches_of_a_later_phase_shrink_with_the_first() -> None:
     assert (least["labelled"], least["others"]) == (8, 4)
     own = settings_of(chosen_method("cores", "images", {"labelled": 100}, size=1437))
     assert (own["labelled"], own["others"]) == (100, 44)
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("size", [30, 2000])
+def test_every_method_suits_few_and_many(name: str, size: int) -> None:
+    for kind in ("vectors", "images"):
+        record = chosen_method(name, kind, {}, None, size)
+        batches = [v for n, v in settings_of(record).items() if n in ("batch", "cyclic_batch")]
+        assert all(1 <= batch <= max(8, size) for batch in batches)
+
+
+def test_a_batch_beside_the_main_one_shrinks_with_it() -> None:
+    whole, few = (settings_of(chosen_method("o2u", "images", {}, None, n)) for n in (50_000, 100))
+    assert few["batch"] < whole["batch"]
+    assert few["cyclic_batch"] == max(1, whole["cyclic_batch"] * few["batch"] // whole["batch"])

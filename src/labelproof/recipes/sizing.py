@@ -36,7 +36,8 @@ def suited(method: M, size: int, kind: Kind) -> M:
     batch = min(values[name], max(SMALLEST, size // BATCHES))
     per_epoch = max(1, size // batch)
     factor = min(max(1, math.ceil(STEPS / (per_epoch * record.epochs))), LONGEST)
-    changes = {name: batch, "epochs": factor * record.epochs, **_suited_parts(record, size)}
+    parts = _suited_parts(record, size, {name: batch})
+    changes = {"epochs": factor * record.epochs, **parts}
     for stage, mark in marked(record, Epochs).items():
         if mark.role != "ramp" and values[stage]:
             changes[stage] = factor * values[stage]
@@ -68,11 +69,12 @@ def warm_up(method: Any) -> int:
     return sum(values[n] for n, mark in marked(method, Epochs).items() if mark.role == "warm-up")
 
 
-def _suited_parts(record: Any, size: int) -> dict[str, int]:
-    """Batches of the kept examples, and those beside them, which shrink in proportion."""
+def _suited_parts(record: Any, size: int, main: dict[str, int]) -> dict[str, int]:
+    """The main batch, those of the kept examples, and those beside them, which shrink with them."""
     values, sizes = settings_of(record), marked(record, BatchSize)
     most = max(SMALLEST, size // (KEPT * BATCHES))
-    parts = {n: min(values[n], most) for n, m in sizes.items() if m.of == "kept" and not m.beside}
+    kept = {n: min(values[n], most) for n, m in sizes.items() if m.of == "kept" and not m.beside}
+    parts = {**main, **kept}
     for name, mark in sizes.items():
         if mark.beside:
             parts[name] = max(1, values[name] * parts[mark.beside] // values[mark.beside])
