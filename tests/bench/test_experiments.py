@@ -32,7 +32,7 @@ def summary(number: int) -> dict[str, object]:
 
 def method_of(cell, kind="images"):
     spec = cell.spec
-    return chosen_method(spec.method, kind, spec.settings, spec.recipe)
+    return chosen_method(spec.trained, kind, spec.settings, spec.recipe)
 
 
 @pytest.mark.parametrize("name", OWN)
@@ -266,7 +266,7 @@ def test_every_experiment_has_a_dry_run_of_the_paper_scale(
     labelproof, tmp_path, monkeypatch, cifar_folder, vectors_npz, name
 ):
     monkeypatch.setattr(Reader, "_timed", lambda self, parts: (60.0, "assembled"))
-    data = vectors_npz if name == "vectors" else cifar_folder
+    data = vectors_npz if name in ("vectors", "yardstick") else cifar_folder
     if name == "webvision":
         data = tmp_path / "files"
         for file in WEBVISION.files:
@@ -316,6 +316,8 @@ def test_experiments_are_listed(labelproof):
         (("images", "--scale", "paper"), "needs --data DIR"),
         (("lambda_u", "--scale", "paper"), "needs --data DIR"),
         (("pictures",), "needs CIFAR-10"),
+        (("yardstick", "--scale", "tiny", "--methods", "logistik"), "did you mean 'logistic'"),
+        (("yardstick", "--data", "nowhere.npz"), "no file is there"),
         (("beta", "--scale", "tiny", "--out", "file"), "is a file"),
     ],
 )

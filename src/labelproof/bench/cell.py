@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 Scale = Literal["paper", "small", "tiny"]
 SCALES: tuple[Scale, ...] = ("paper", "small", "tiny")
-Maker = Literal["fit", "cleanlab"]
+Maker = Literal["fit", "cleanlab", "logistic", "pruned", "neighbours"]
+OUTSIDE: tuple[Maker, ...] = ("logistic", "pruned", "neighbours")  # scikit-learn and cleanlab alone
 READABLE = 60  # letters of the readable part of a folder's name
 UNNAMED = ("data", "data_dir", "flip", "method", "seed")  # not in its list of values
 
@@ -35,7 +36,7 @@ class Cell:
     row: str  # of the table: "dpc", "SOP with L_edl", "beta = 1"
     column: str  # of the table: "CIFAR-10 sym. 50%", "worst"
     spec: RunSpec  # without `out`
-    maker: Maker = "fit"  # what carries it out: our pipeline, or cleanlab with the same network
+    maker: Maker = "fit"  # what carries it out: our pipeline, or a rival
 
     @property
     def seed(self) -> int:

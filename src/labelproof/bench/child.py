@@ -1,6 +1,6 @@
 """The process of one cell: it reads a spec, carries it out, and ends with the bench.
 
-    python -m labelproof.bench.child PARENT fit|cleanlab < SPEC
+    python -m labelproof.bench.child PARENT MAKER < SPEC
 
 A bench that was killed must not leave runs behind: they would write to the folders that its
 successor continues. So this process watches for the end of its parent.
@@ -39,6 +39,10 @@ def run(maker: str, text: bytes) -> None:
         from labelproof.bench.cleanlab_rival import run as run_cleanlab
 
         run_cleanlab(spec)
+    elif maker != "fit":
+        from labelproof.bench.outside_rivals import run as run_rival
+
+        run_rival(spec, maker)
     else:
         from labelproof import pipeline
         from labelproof.training.log import reporter_for

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from labelproof import pipeline
-from labelproof.bench.cell import Cell
+from labelproof.bench.cell import OUTSIDE, Cell
 from labelproof.bench.cost import pass_seconds, units
 from labelproof.bench.grid_progress import epochs_of, history
 from labelproof.bench.results import is_done, same_record
@@ -42,7 +42,7 @@ class Guess:
     """Seconds a cell will take, and how that is known."""
 
     seconds: float
-    how: str  # "done", "other cells", "measured epoch" or "counted passes"
+    how: str  # such as "done", "other cells", "measured epoch", "counted passes"
 
 
 def show_estimates(cells: Sequence[Cell], runs: Path, jobs: int, console: Console) -> None:
@@ -129,6 +129,8 @@ class Reader:
 
     def measure(self, cell: Cell) -> Guess:
         """Train a few batches of the cell's own data, or count the passes through its network."""
+        if cell.maker in OUTSIDE:
+            return Guess(seconds=0.0, how="not measured: scikit-learn")
         seen = self._look(cell.spec)
         parts = pipeline.assemble(cell.spec, pipeline.Given(data=seen.examples))
         tried = undecided(parts.method)

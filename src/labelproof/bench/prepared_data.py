@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -95,17 +95,22 @@ def small_vectors(sources: Sources, label_sets: tuple[str, ...] = ()) -> Path:
     _, shapes = read_arrays(path, set())
     keys = ("x", *(key for key in LABEL_SETS if key in shapes))
     found, _ = read_arrays(path, {*keys, "x_test", "y_test"})
+    one_label_each(found, keys, path)
+    order = np.random.default_rng(SEED).permutation(len(found["x"]))
+    rows = np.sort(order[:SMALL_VECTORS])
+    part = {key: found[key][rows] for key in keys}
+    test = {key: found[key] for key in ("x_test", "y_test")}
+    return store(sources.out, "vectors-small", {**part, **test})
+
+
+def one_label_each(found: Arrays, keys: Sequence[str], path: Path) -> None:
+    """Refuse label arrays that are not as long as the vectors."""
     for key in keys:
         if len(found[key]) != len(found["x"]):
             raise BadInput(
                 f"expected a label for each of the {len(found['x'])} vectors in {path.name}, but "
                 f"its array {key} has {len(found[key])}; save one label a vector."
             )
-    order = np.random.default_rng(SEED).permutation(len(found["x"]))
-    rows = np.sort(order[:SMALL_VECTORS])
-    part = {key: found[key][rows] for key in keys}
-    test = {key: found[key] for key in ("x_test", "y_test")}
-    return store(sources.out, "vectors-small", {**part, **test})
 
 
 def tiny_vectors(sources: Sources) -> Path:

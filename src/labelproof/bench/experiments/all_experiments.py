@@ -21,6 +21,7 @@ NAMES = (
     "images",
     "digits",
     "lambda_u",
+    "yardstick",
 )
 
 
