@@ -33,7 +33,7 @@ def test_the_comparison_comes_first_and_the_parts_last(sources):
     ]
     assert first[4:8:2] == [("dividemix", "worst"), ("dpc*", "worst")]
     assert {row for row, _ in first[8:]} == {
-        *("without L_edl", "without large margin", "without two heads")
+        *("without L_edl", "without large margin", "without two heads", "kurtosis rule")
     }
     assert {cell.seed for cell in cells} == {0, 1}
 
