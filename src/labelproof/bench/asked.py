@@ -7,11 +7,12 @@ import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from labelproof.bench import gpus
 from labelproof.bench.cell import Cell, Experiment, Scale, Sources
 from labelproof.bench.grid_progress import place
 from labelproof.errors import BadInput
 
-CORES = os.cpu_count() or 1
+CORES = len(gpus.visible()) or os.cpu_count() or 1  # runs at a time unless told
 OUT = Path("runs/bench")
 SCALE: Scale = "small"
 

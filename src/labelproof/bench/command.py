@@ -12,12 +12,13 @@ from rich.table import Table
 from labelproof.bench import command_options as opt
 from labelproof.bench.asked import CORES, OUT, SCALE, Asked
 from labelproof.bench.cell import SCALES, Cell, Scale, Sources
+from labelproof.bench.cluster import cell_commands, run_one
 from labelproof.bench.experiments.all_experiments import NAMES, experiment
 from labelproof.bench.grid_progress import Display, place
 from labelproof.bench.recipe_origin import SETTINGS, settings_files
 from labelproof.bench.results import Results, read_record, write_results
 from labelproof.bench.runner import alone, run_cells
-from labelproof.errors import BadInput
+from labelproof.errors import BadInput, RunFailed
 from labelproof.training.settings import nearest
 
 
@@ -35,6 +36,9 @@ def bench(
     epochs: opt.Epochs = None,
     blocks: opt.Blocks = False,
     dry_run: opt.DryRun = False,
+    print_cells: opt.PrintCells = False,
+    cell: opt.CellName = None,
+    collect: opt.Collect = False,
 ) -> None:
     """Run an experiment and write its tables and figures.
 
@@ -64,8 +68,21 @@ def bench(
 
         show_estimates(picked, out / "cells", jobs, Console())
         return
+    if print_cells:
+        for command in cell_commands(asked, picked, out / "cells"):
+            typer.echo(command)
+        return
+    if cell is not None:
+        _run_alone(cells, cell, out / "cells", jobs)
+        return
     with alone(out):
-        sys.exit(_run(asked, cells, picked))
+        sys.exit(_run(asked, cells, [] if collect else picked))
+
+
+def _run_alone(cells: list[Cell], name: str, runs: Path, jobs: int) -> None:
+    if error := run_one(cells, name, runs, jobs):
+        raise RunFailed(f"the cell {name} failed: {error}")
+    typer.echo(f"finished: {runs / name}")
 
 
 def _run(asked: Asked, cells: list[Cell], picked: list[Cell]) -> int:

@@ -29,7 +29,9 @@ HumanLabels = Annotated[
     typer.Option(help=".npz with the label sets of CIFAR-10N (aggre, rand1, ..., worst)."),
 ]
 Out = Annotated[Path, typer.Option(help="Folder for runs, results, tables and figures.")]
-Jobs = Annotated[int, typer.Option(help="Runs at a time; by default one for each core.", min=1)]
+Jobs = Annotated[
+    int, typer.Option(help="Runs at a time; by default one for each GPU, or each core.", min=1)
+]
 Seeds = Annotated[
     int | None, typer.Option(help="How many seeds (0, 1, ...) every cell is run with.", min=1)
 ]
@@ -52,4 +54,18 @@ Blocks = Annotated[
 ]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Print the grid and how long it would take; run nothing.")
+]
+PrintCells = Annotated[
+    bool,
+    typer.Option(
+        "--print-cells",
+        help="Print a command for each unfinished cell, for a cluster; run nothing.",
+    ),
+]
+CellName = Annotated[
+    str | None, typer.Option("--cell", help="Run this cell alone, as --print-cells prints it.")
+]
+Collect = Annotated[
+    bool,
+    typer.Option("--collect", help="Write tables and figures of the finished cells; run nothing."),
 ]

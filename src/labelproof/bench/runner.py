@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from labelproof.bench import gpus
 from labelproof.bench.cell import Cell
 from labelproof.bench.results import is_done, record_path, same_record
 from labelproof.errors import BadInput
@@ -38,6 +39,7 @@ class Running:
     log: Path
     started: float  # by the monotonic clock
     resumed: bool  # whether it continues what was there
+    gpu: str = ""  # the one it sees, where there are any
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,10 +72,12 @@ def run_cells(
     waiting = deque(sorted((c for c in unique.values() if not is_done(c, folder)), key=_seed))
     done, errors = len(unique) - len(waiting), dict[str, str]()
     running: list[Running] = []
+    there = gpus.visible()
     try:
         while waiting or running:
             while waiting and len(running) < jobs:
-                running.append(start(waiting.popleft(), folder, threads(jobs)))
+                gpu = gpus.least_used(there, (job.gpu for job in running))
+                running.append(start(waiting.popleft(), folder, threads(jobs), gpu))
             time.sleep(POLL)
             for job in [job for job in running if job.process.poll() is not None]:
                 running.remove(job)
@@ -101,7 +105,7 @@ def threads(jobs: int) -> int:
     return max(1, (os.cpu_count() or 1) // jobs)
 
 
-def start(cell: Cell, cells: Path, threads: int) -> Running:
+def start(cell: Cell, cells: Path, threads: int, gpu: str = "") -> Running:
     """Begin or continue a cell; what another record left in its folder is removed."""
     folder, log = cells / cell.name, cells / f"{cell.name}.log"
     if cell.maker != "fit" or not same_record(cell, cells):
@@ -110,6 +114,8 @@ def start(cell: Cell, cells: Path, threads: int) -> Running:
     resumed = (folder / RUN).exists()
     words = [sys.executable, "-m", "labelproof.bench.child", str(os.getpid()), cell.maker]
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "OMP_WAIT_POLICY": "PASSIVE"}
+    if gpu:
+        environment[gpus.NAME] = gpu
     with log.open("wb") as file:
         process = subprocess.Popen(
             words,
@@ -120,7 +126,8 @@ def start(cell: Cell, cells: Path, threads: int) -> Running:
             close_fds=False,  # the lock stays as long as any run lives
         )
     _tell(process, replace(cell.spec, out=folder))
-    return Running(cell=cell, process=process, log=log, started=time.monotonic(), resumed=resumed)
+    began = time.monotonic()
+    return Running(cell=cell, process=process, log=log, started=began, resumed=resumed, gpu=gpu)
 
 
 def _tell(process: subprocess.Popen[bytes], spec: RunSpec) -> None:

@@ -1,0 +1,51 @@
+"""Cells as independent commands, their results collected, and GPUs shared."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+import torch
+
+from labelproof.bench import gpus
+
+GRID = ("vectors", "--scale", "tiny", "--methods", "ce", "--labels", "worst", "--epochs", 2)
+
+
+def test_printed_cells_run_alone_and_are_collected(labelproof, tmp_path):
+    grid = (*GRID, "--seeds", 2, "--out", tmp_path / "b")
+    code, out, err = labelproof("bench", *grid, "--print-cells")
+    assert code == 0, err
+    commands = [shlex.split(line) for line in out.splitlines()]
+    assert len(commands) == 2
+    assert all(words[:3] == ["labelproof", "bench", "vectors"] for words in commands)
+    code, out, err = labelproof(*commands[0][1:])
+    assert code == 0, err
+    assert "finished" in out
+    assert not list((tmp_path / "b").glob("*/results.jsonl"))  # of the whole grid: by --collect
+    assert len(labelproof("bench", *grid, "--print-cells")[1].splitlines()) == 1
+    code, out, err = labelproof("bench", *grid, "--collect")
+    assert code == 0, err
+    assert "| worst | ce |" in out
+    assert len(list((tmp_path / "b" / "cells").glob("*/summary.json"))) == 1
+
+
+def test_an_unknown_cell_is_refused(labelproof, tmp_path):
+    code, _, err = labelproof("bench", *GRID, "--out", tmp_path / "b", "--cell", "none")
+    assert code == 2
+    assert "has no cell 'none'; --print-cells" in err
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [({}, ("0", "1", "2")), ({gpus.NAME: "4,7,9"}, ("4", "7", "9"))],
+)
+def test_runs_are_spread_over_the_gpus(monkeypatch, environment, expected):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
+    there = gpus.visible(environment)
+    assert there == expected
+    taken: list[str] = []
+    for _ in range(7):
+        taken.append(gpus.least_used(there, taken))
+    assert taken == [*expected, *expected, expected[0]]
+    assert gpus.least_used((), ()) == ""
