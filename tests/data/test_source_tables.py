@@ -317,3 +317,15 @@ def test_a_pipe_is_no_table(tmp_path):
     os.mkfifo(tmp_path / "t.csv")
     with pytest.raises(BadInput, match="pipe or a device"):
         load(tmp_path / "t.csv")
+
+
+def test_a_parquet_table_with_broken_texts_is_refused(tmp_path):
+    import pyarrow
+    import pyarrow.parquet
+
+    raw = pyarrow.array([b"2021-01-01", b"202\xff\xfe-03"] * 6)
+    words = pyarrow.Array.from_buffers(pyarrow.string(), len(raw), raw.buffers())
+    table = pyarrow.table({"day": words, "x": list(range(12)), "label": ["a", "b"] * 6})
+    pyarrow.parquet.write_table(table, tmp_path / "t.parquet")
+    with pytest.raises(BadInput, match="expected a Parquet table, but t.parquet could not be read"):
+        load(tmp_path / "t.parquet")

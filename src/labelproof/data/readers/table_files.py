@@ -135,7 +135,9 @@ def read_parquet(path: Path, wanted: Sequence[str]) -> Frame:
             "--drop-column, or save vectors as .npz"
         )
     with _reading_parquet(path) as parquet:
-        return parquet.read_table(path, columns=list(wanted)).to_pandas()
+        table = parquet.read_table(path, columns=list(wanted))
+        table.validate(full=True)  # texts that are no UTF-8 would fail later, in any column
+        return table.to_pandas()
 
 
 def _has_structure(types: Any, kind: Any) -> bool:
