@@ -222,7 +222,7 @@ def _digits(metric: Metric) -> int:
 
 
 def _signed(value: float | None, digits: int) -> str:
-    return NONE if value is None else f"{value:+.{digits}f}"
+    return NONE if value is None else f"{round(value, digits) + 0.0:+.{digits}f}"  # never -0.0
 
 
 def _yes(kept: bool | None) -> str:
