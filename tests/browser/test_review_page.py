@@ -173,6 +173,25 @@ def test_all_labels_of_a_class_are_decided_at_once(page: Page, serve: Serve, run
     assert page.complaints() == []
 
 
+def test_the_rest_is_judged_again_after_a_batch(page: Page, serve: Serve, run: Path) -> None:
+    page.open(serve(run).address).ready()  # in the order of gain
+    for _ in range(20):
+        page.press("k")
+    page.until(lambda: len(decisions(run)) == 20)
+    page.until(lambda: page.js("!state.judging && state.fresh < 20"))
+    assert page.js("state.stale") is True
+    seen = {d["id"] for d in decisions(run)}
+    page.press("k")
+    page.until(lambda: len(decisions(run)) == 21)
+    page.until(lambda: page.js("state.stale") is False)
+    page.press("k")
+    page.until(lambda: len(decisions(run)) == 22)
+    made = [d["id"] for d in decisions(run)]
+    assert len(set(made)) == 22
+    assert seen < set(made)
+    assert page.complaints() == []
+
+
 def test_filters_show_what_they_say(page: Page, shared: Server, trained_run: Path) -> None:
     page.open(shared.address).ready().worst_first()
     page.click("#filters summary")

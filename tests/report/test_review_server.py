@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from made_runs import made_run, table
+from made_runs import CLASSES, made_run, table
 from starlette.testclient import TestClient
 
 from labelproof.data.readers import load
@@ -421,3 +422,24 @@ def test_all_of_a_kind_are_decided_from_python(review: Reviewed) -> None:
     assert decide_where(review, given="cat", label="owl") == 0
     with pytest.raises(BadInput, match="wolf"):
         decide_where(review, given="dog", label="wolf")
+
+
+def test_judging_again_orders_by_what_is_now_suspected(tmp_path: Path) -> None:
+    run = made_run(tmp_path / "run", size=200)
+    rng = np.random.default_rng(0)
+    given = {int(row["index"]): CLASSES.index(row["given"]) for row in table(run)}
+    scores = rng.normal(size=(200, 3))
+    scores[np.arange(200), [given[i] for i in range(200)]] += np.where(rng.random(200) < 0.8, 4, -4)
+    np.save(run / "scores.npy", scores.astype(np.float32))
+    opened = open_review(run, write=True)
+    client = client_of(opened)
+    row = first(client)
+    decide(client, index=row["index"], decision="keep", label=row["given"])
+    assert client.post(f"/{TOKEN}/api/judge", json={}).status_code == 200
+    found = client.get(f"/{TOKEN}/api/rows?scope=all&limit=200").json()["rows"]
+    clean = [one["p_clean"] for one in found]
+    assert clean == sorted(clean)
+    assert next(one for one in found if one["index"] == row["index"])["p_clean"] == 1
+    gain = client.get(f"/{TOKEN}/api/rows?scope=all&limit=200&order=gain").json()["rows"]
+    assert gain[-1]["index"] == row["index"]  # what is decided comes last
+    opened.decisions.close()

@@ -92,11 +92,18 @@ class Queue:
     """The labels of a run with the state of their review."""
 
     def __init__(
-        self, rows: LabelRows, latest: Mapping[int, Decision], by_gain: Codes | None = None
+        self,
+        rows: LabelRows,
+        latest: Mapping[int, Decision],
+        by_gain: Codes | None = None,
+        by_suspicion: Codes | None = None,  # where not the order of the rows
     ) -> None:
         self.rows = rows
         whole = np.arange(len(rows))
-        self._orders = {"suspicion": whole, "gain": whole if by_gain is None else by_gain}
+        self._orders = {
+            "suspicion": whole if by_suspicion is None else by_suspicion,
+            "gain": whole if by_gain is None else by_gain,
+        }
         self._at = {name: np.argsort(order) for name, order in self._orders.items()}
         self._place = np.empty(len(rows), dtype=np.int64)
         self._place[rows.index] = np.arange(len(rows))
@@ -105,7 +112,7 @@ class Queue:
             for name, order in self._orders.items()
         }
         self._status = np.zeros(len(rows), dtype=np.int8)
-        for index in latest:
+        for index in list(latest):  # another thread may decide meanwhile
             self.mark(index, latest.get(index))
 
     def mark(self, index: int, decision: Decision | None) -> None:

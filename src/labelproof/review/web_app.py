@@ -11,6 +11,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -20,6 +21,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from labelproof.errors import BadInput
+from labelproof.judging.label_table import Codes, LabelRows
 from labelproof.report.beside import read_beside
 from labelproof.report.example_view import Picture, Shown
 from labelproof.review.by_class import open_places, read_wish, wishes_for
@@ -56,7 +58,7 @@ class Desk:
     def __init__(self, review: Reviewed, shown: Shown, note: str | None, again: Again) -> None:
         self.review = review
         self.rows = review.rows
-        self.queue = self._queue()
+        self.queue = self._queue(review.rows)
         self.shown = shown
         self.note = note
         self.votes = read_votes(review.folder)
@@ -96,12 +98,15 @@ class Desk:
 
     def judge_again(self) -> None:
         """Fit the noise model to the decisions and put the list in a new order."""
-        self.rows = judged_again(self.review)
-        self.queue = self._queue()
+        rows = judged_again(self.review)
+        queue = self._queue(rows, np.argsort(rows.p_clean, kind="stable"))
+        self.rows, self.queue = rows, queue
+        for index, decision in list(self.review.decisions.latest.items()):
+            self.queue.mark(index, decision)  # some may have come while the model was fitted
 
-    def _queue(self) -> Queue:
-        order = gain_order(self.review, self.rows)
-        return Queue(self.rows, self.review.decisions.latest, order)
+    def _queue(self, rows: LabelRows, by_suspicion: Codes | None = None) -> Queue:
+        order = gain_order(self.review, rows)
+        return Queue(rows, self.review.decisions.latest, order, by_suspicion)
 
     def similar(self, index: int) -> list[dict[str, Any]]:
         """The examples most like one, as the page needs them."""

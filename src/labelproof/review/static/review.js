@@ -3,7 +3,8 @@
 
 const PAGE = 48; // labels in the grid
 const AHEAD = 20; // labels fetched at once, one by one
-const state = { run: null, view: "one", queue: [], at: 0, ended: false, page: [], target: null };
+const BATCH = 20; // decisions after which the rest is judged again
+const state = { fresh: 0, judging: false, stale: false, run: null, view: "one", queue: [], at: 0, ended: false, page: [], target: null };
 let work = Promise.resolve(); // actions run one after another, so that fast typing loses nothing
 
 // --- talking to the server
@@ -97,13 +98,38 @@ async function showSimilar(row) {
 }
 
 async function fetchQueue(start) {
-  const found = await ask(rowsAddress({ start, limit: AHEAD }));
   const known = new Set(state.queue.map((row) => row.index));
-  state.queue.push(...found.rows.filter((row) => !known.has(row.index)));
-  state.ended = found.rows.length < AHEAD;
+  let fresh = [];
+  state.ended = false;
+  while (!fresh.length && !state.ended) {
+    const found = await ask(rowsAddress({ start, limit: AHEAD }));
+    fresh = found.rows.filter((row) => !known.has(row.index));
+    state.ended = found.rows.length < AHEAD;
+    if (found.rows.length) start = at(found.rows.at(-1)) + 1;
+  }
+  state.queue.push(...fresh);
+}
+
+// After a batch of decisions the rest is judged again, in the background; the labels that come next
+// are then fetched anew. Only in the order of gain: the list by suspicion stays as it is.
+function judgeSoon(count) {
+  state.fresh += count;
+  const form = $("filter").elements;
+  if (state.fresh < BATCH || state.judging || order() !== "gain" || form.status.value !== "open") return;
+  state.fresh = 0;
+  state.judging = true;
+  ask("api/judge", {}).then((answer) => {
+    state.stale = true;
+    progress(answer.progress);
+  }, () => {}).finally(() => { state.judging = false; });
 }
 
 async function move(by) {
+  if (by > 0 && state.stale && state.view === "one") {
+    state.stale = false;
+    state.queue = state.queue.slice(0, state.at + 1);
+    await fetchQueue(0);
+  }
   const to = Math.max(0, state.at + by);
   if (to >= state.queue.length && !state.ended && state.queue.length) {
     await fetchQueue(Math.max(...state.queue.map(at)) + 1);
@@ -139,6 +165,7 @@ function showChips() {
 
 async function restart() {
   showChips();
+  state.stale = false;
   state.queue = [];
   state.at = 0;
   await fetchQueue(0);
@@ -262,6 +289,7 @@ function decide(act, label, index) {
     if (!row || (act === "accept" && row.suggested === row.given)) return;
     const answer = await ask("api/decide", { decisions: [wish(row, act, label)] });
     take(answer);
+    judgeSoon(1);
     say(`${row.id} ${standing(answer.rows[0])}.`);
     if (state.view === "one") {
       if (state.queue[state.at] && state.queue[state.at].index === row.index) await move(1);
