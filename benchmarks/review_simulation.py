@@ -120,13 +120,17 @@ def main() -> None:
     options.add_argument("--truth-key", default="clean")
     options.add_argument("--most", type=int, default=50_000)
     options.add_argument("--figure", type=Path)
+    options.add_argument("--scores", help=".npz with out-of-fold `logits` computed before")
     told = options.parse_args()
     arrays = np.load(told.data)
     x = torch.from_numpy(arrays["x"][: told.most].astype(np.float32))
     given = torch.from_numpy(arrays[told.label_key][: told.most].astype(np.int64))
     truth = torch.from_numpy(arrays[told.truth_key][: told.most].astype(np.int64))
     classes = int(max(given.max(), truth.max())) + 1
-    scores = out_of_fold(x / x.std(), given, classes)
+    if told.scores:
+        scores = torch.from_numpy(np.load(told.scores)["logits"][: told.most].astype(np.float32))
+    else:
+        scores = out_of_fold(x / x.std(), given, classes)
     found = {}
     print("order, checks: right with given label elsewhere / with best guess elsewhere")
     for name, pick in orders(given, classes).items():

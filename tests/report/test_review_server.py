@@ -440,6 +440,11 @@ def test_judging_again_orders_by_what_is_now_suspected(tmp_path: Path) -> None:
     clean = [one["p_clean"] for one in found]
     assert clean == sorted(clean)
     assert next(one for one in found if one["index"] == row["index"])["p_clean"] == 1
+    before = sum(int(line["suspect"]) for line in table(run))
+    progress = client.get(f"/{TOKEN}/api/run").json()["progress"]
+    assert progress["suspects"] >= before  # no label is lost from sight
+    assert progress["decided"] == 1
+    assert all(one["suggested"] != one["given"] for one in found if one["suspect"] and one["at"])
     gain = client.get(f"/{TOKEN}/api/rows?scope=all&limit=200&order=gain").json()["rows"]
     assert gain[-1]["index"] == row["index"]  # what is decided comes last
     opened.decisions.close()

@@ -22,7 +22,7 @@ from labelproof.judging.noise_model import NoiseModel
 
 COPY = 0.1  # what is left of the gain of a copy
 FADE = 500  # checks of one confusion after which a further one counts half
-MOST = 8000  # examples that the noise model is fitted to again, besides the decided ones
+MOST = 600_000  # scores that the noise model is fitted to again, besides those of decided examples
 STEPS = 40
 
 
@@ -76,7 +76,8 @@ def posterior_after(scores: Tensor, given: Tensor, index: Tensor, decided: Tenso
     """Probability of every true class, (N, C), after K decisions, by a noise model fitted again.
 
     A decision tells the true class of an example beside its given label, so it says how labels go
-    wrong; decided examples are sure.
+    wrong; decided examples are sure. They were chosen for being doubtful. So the model is fitted to
+    all examples where it can be: among a few others, they would pass for usual ones.
 
     Args:
         scores: (N, C) of networks that have not seen the labels.
@@ -86,7 +87,8 @@ def posterior_after(scores: Tensor, given: Tensor, index: Tensor, decided: Tenso
     """
     scores, truth = scores.double(), torch.full_like(given, -1)
     truth[index] = decided
-    some = torch.randperm(len(scores), generator=torch.Generator().manual_seed(0))[:MOST]
+    most = max(1, MOST // scores.shape[1])
+    some = torch.randperm(len(scores), generator=torch.Generator().manual_seed(0))[:most]
     rows = torch.unique(torch.cat([some, index]))
     model = NoiseModel(scores[rows], given[rows], truth[rows]).fit(STEPS)
     with torch.no_grad():

@@ -82,16 +82,31 @@ def judged_again(review: Reviewed) -> LabelRows:
     clean: Numbers = posterior[place, rows.given]
     others = posterior.copy()
     others[place, rows.given] = -1
-    doubted = clean < 0.5
-    suggested = np.where(doubted, others.argmax(1), rows.given)
-    threshold = rows.p_clean[rows.suspect].max() if rows.suspect.any() else 0.0
+    suspect = _suspects(rows, clean, decided)
+    suggested = np.where(suspect | (clean < 0.5), others.argmax(1), rows.given)
     return replace(
         rows,
         p_clean=clean,
         suggested=suggested,
         p_suggested=posterior[place, suggested],
-        suspect=doubted & (clean <= threshold),
+        suspect=suspect,
     )
+
+
+def _suspects(rows: LabelRows, clean: Numbers, decided: Mapping[int, int]) -> npt.NDArray[np.bool_]:
+    """Suspects after decisions: those decided, and of the rest at least as many as before.
+
+    The list of a run is chosen with care for its precision; decisions change which labels are on
+    it. It grows where more labels have become likely to be wrong, and never shrinks, so that a
+    reviewer does not lose sight of labels.
+    """
+    done = np.isin(rows.index, np.array(list(decided), dtype=np.int64))
+    before = rows.suspect & ~done
+    count = max(int(before.sum()), int(((clean < 0.5) & ~done).sum()))
+    order = np.argsort(np.where(done, 2.0, clean), kind="stable")
+    suspect: npt.NDArray[np.bool_] = rows.suspect & done
+    suspect[order[:count]] = True
+    return suspect
 
 
 def _posterior(review: Reviewed, scores: torch.Tensor, decided: Mapping[int, int]) -> torch.Tensor:
