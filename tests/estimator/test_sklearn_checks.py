@@ -16,6 +16,6 @@ def test_scikit_learn_check(estimator: Any, check: Any) -> None:
 
 
 @pytest.mark.slow
-@parametrize_with_checks([NoisyLabelClassifier()])
+@parametrize_with_checks([NoisyLabelClassifier(epochs=2)])
 def test_scikit_learn_check_of_dpc(estimator: Any, check: Any) -> None:
     check(estimator)

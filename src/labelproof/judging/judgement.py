@@ -80,7 +80,7 @@ class Part:
     kept: Ints  # classes
     rows: Bools  # (N,) examples
     alone: dict[int, str]  # classes left alone, with the reason
-    own: Floats | None = None  # (N,) the method's own probability that the label is right
+    own: Floats | None = None  # (N,) the method's own score, where there is but one view beside it
 
     def inside(self) -> tuple[Floats, Ints, Ints]:
         """Scores, labels and known truth of the judged examples, classes renumbered."""
@@ -104,7 +104,8 @@ class Part:
     def left_alone(self) -> Floats:
         """p(wrong) of labels left alone: at most one half, in the order of what is known of them.
 
-        That is the mean rank by held-out scores and by the method's own score.
+        That is the rank by held-out scores; where one view alone gave them, the mean of it and the
+        rank by the method's own score.
         """
         said = self.scores[np.arange(len(self.labels)), self.labels]
         rank = rankdata(said) / len(said)
@@ -145,7 +146,7 @@ def judge_labels(evidence: Evidence, rule: Rule | None = None, *, seed: int = 0)
         kept=kept,
         rows=rows,
         alone=alone,
-        own=evidence.own_clean,
+        own=evidence.own_clean if len(evidence.views) == 1 else None,
     )
     if len(kept) < 2 or not rows.any():
         return nothing_judged(part, evidence, weights)
