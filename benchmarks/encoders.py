@@ -5,8 +5,8 @@
     python benchmarks/encoders.py speed FOLDER           # class folders of picture files
 
 For photos: test accuracy of a logistic regression trained on each label set, and the AUROC of
-finding wrong labels by the vote of 20 neighbours. For texts: accuracy in three folds. For speed: the
-seconds of reading and encoding a folder against bare decoding plus bare forward passes; the aim is
+finding wrong labels by the vote of 20 neighbours. For texts: accuracy in three folds. For speed:
+seconds of reading and encoding a folder against bare decoding plus bare forward passes. The aim is
 at most 1.15 times as many. Run it on a quiet machine.
 """
 
