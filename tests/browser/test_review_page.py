@@ -178,8 +178,7 @@ def test_the_rest_is_judged_again_after_a_batch(page: Page, serve: Serve, run: P
     for _ in range(20):
         page.press("k")
     page.until(lambda: len(decisions(run)) == 20)
-    page.until(lambda: page.js("!state.judging && state.fresh < 20"))
-    assert page.js("state.stale") is True
+    page.until(lambda: page.js("state.stale") is True)  # judged, and not yet fetched anew
     seen = {d["id"] for d in decisions(run)}
     page.press("k")
     page.until(lambda: len(decisions(run)) == 21)
