@@ -255,3 +255,15 @@ def test_auroc_against_pairs() -> None:
     pairs = [(a > b) + 0.5 * (a == b) for a in score[positive] for b in score[~positive]]
     assert auroc(positive, score) == pytest.approx(np.mean(pairs))
     assert auroc(np.ones(3, dtype=bool), np.arange(3.0)) == 0.5
+
+
+def test_the_own_score_does_not_change_how_many_labels_are_wrong_after_review() -> None:
+    rng = np.random.default_rng(0)
+    draws = np.tile(np.concatenate([np.full(400, 0.1), np.full(100, 0.9)]), (3, 1))
+    outcome = np.full(500, np.nan)
+    outcome[400:] = rng.random(100) < 0.9
+    evidence = np.where(np.isnan(outcome), rng.normal(1.0, 1.0, 500), 0.0)
+    out = final_draws(draws, evidence, 1.0, outcome)
+    assert out[:, :400].mean() == pytest.approx(0.1, abs=0.03)
+    assert (out[:, 400:] == 0).all()
+    assert np.corrcoef(out[0, :400], evidence[:400])[0, 1] > 0.8

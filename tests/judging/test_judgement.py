@@ -139,13 +139,17 @@ def test_scores_that_know_nothing_are_not_trusted() -> None:
     assert found.noise_rate is None
 
 
-def test_after_review_the_rest_is_still_judged() -> None:
+@pytest.mark.parametrize("with_own", [False, True])
+def test_after_review_the_rest_is_still_judged(with_own: bool) -> None:
     data = drawn(size=2000, noise=0.25, scale=1.0, hard=0.5)
     first, truth, given = judged(data), data.truth.numpy(), data.given.numpy()
     done = np.zeros(2000, dtype=bool)
     done[np.argsort(first.p_clean)[:200]] = True
     now = np.where(done, truth, given)
     more = {"fixed": done, "original": given}
+    if with_own:  # the method's own score, which was told that reviewed labels are right
+        guess = np.random.default_rng(0).normal(4.0 * (given == truth), 1.0)
+        more["own_clean"] = np.where(done, 1.0, 1 / (1 + np.exp(-guess)))
     found = judge_labels(Evidence(views=views(data), given=now, **more))
     remaining = (now != truth).mean()
     assert found.noise_rate == pytest.approx(remaining, abs=0.05)

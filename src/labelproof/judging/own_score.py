@@ -74,13 +74,15 @@ def final_draws(draws: Floats, evidence: Floats, own_weight: float, outcome: Flo
         outcome: (N,) 1 where review found the label wrong, 0 where right, NaN where not reviewed.
     """
     free = np.isnan(outcome)
-    z = (logit(draws) + evidence) / (1 + own_weight / 2)
+    out = np.zeros_like(draws)  # what is reviewed is settled
+    if not free.any():
+        return out
+    said, slope, offset = logit(draws), TEMPER, 0.0
+    mean = float(draws[:, free].mean())
     if (~free).sum() >= FEWEST_REVIEWED:
-        slope, offset = reviewed_curve(z[:, ~free].mean(0), outcome[~free] > 0.5)
-        out = sigmoid(slope * z + offset)
-    else:
-        out = np.empty_like(z)
-        if free.any():
-            out[:, free] = shifted_to(TEMPER * z[:, free], float(draws[:, free].mean()))
-    out[:, ~free] = 0.0  # settled
+        # by the model alone: the method's own score was told that a reviewed label is right
+        slope, offset = reviewed_curve(said[:, ~free].mean(0), outcome[~free] > 0.5)
+        mean = float(sigmoid(slope * said[:, free] + offset).mean())
+    joined = (said[:, free] + evidence[free]) / (1 + own_weight / 2)
+    out[:, free] = shifted_to(slope * joined, mean)
     return out
