@@ -12,13 +12,20 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from PIL import Image
 from source_files import only_bad_input, picture
 
+from labelproof.data.examples import Subset
 from labelproof.data.readers import SourceOptions, load
 from labelproof.data.readers.published.cifar import CIFAR10, read_binary, read_python
 from labelproof.data.readers.published.idx import read_idx
 from labelproof.data.readers.published.label_arrays import plain
+from labelproof.data.readers.streamed import whole
 from labelproof.errors import BadInput
+from labelproof.runs.prepare import prepare
+from labelproof.training.batches import Batches
+from labelproof.views import ImageViews
+from labelproof.views.image_views import shown
 
 NAMES10 = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
 FUZZ = settings(
@@ -271,13 +278,44 @@ def test_webvision_and_ilsvrc12(tmp_path):
     assert examples.labels.tolist() == [0] * 3 + [1] * 3 + [49] * 3
     assert examples.test.labels.tolist() == [0, 0, 1, 1, 49, 49]
     assert examples.normalise[1] == (0.229, 0.224, 0.225)
-    assert load("webvision", at(tmp_path)).x.shape == (320, 320, 3)
+    assert whole(examples.x) is examples.x
     for label in (1, 49, 55):
         folder = tmp_path / "imagenet" / "val" / f"n{label:08d}"
         folder.mkdir(parents=True)
         picture(label, (40, 30)).save(folder / "ILSVRC2012_val_0001.JPEG")
     test = load("ilsvrc12", at(tmp_path, image_size=32), like=examples)
     assert test.labels.tolist() == [1, 49]
+
+
+def test_webvision_keeps_whole_pictures_for_random_crops(tmp_path):
+    webvision(tmp_path / "webvision")
+    sides = {0: (90, 40), 1: (40, 64), 2: (100, 40)}  # width, height
+    for k, size in sides.items():
+        picture(k, size).save(tmp_path / "webvision" / f"google/q0000/{k}.jpg", quality=100)
+    examples = load("webvision", at(tmp_path))
+    assert examples.x.shape == examples.test.x.shape == (320, 320, 3)
+    assert whole(examples.test.x) is examples.test.x
+    first = torch.arange(3)
+    squares, pictures = examples.x.take(first), whole(examples.x).take(first)
+    assert pictures.shape == (3, 640, 640, 4)
+    assert shown(pictures).tolist() == [[640, 320], [320, 512], [640, 320]]
+    original = Image.open(tmp_path / "webvision/google/q0000/1.jpg").resize((320, 512), 2)
+    assert np.array_equal(pictures[1, 64:576, 160:480, :3].numpy(), np.asarray(original))
+    views = ImageViews(mean=(0.5,) * 3, std=(0.2,) * 3, size=299, crop="resized", padding=0)
+    apart = (views.plain(pictures) - views.plain(squares)).abs() * 0.2 * 255
+    assert apart.max() < 2.5
+    # a part of the data keeps its margins, and so do the batches that training takes
+    some = Subset(examples.x, torch.tensor([2, 4]))
+    assert whole(some).take(torch.tensor([0])).shape == (1, 640, 640, 4)
+    assert torch.equal(whole(some).take(torch.tensor([0]))[0], pictures[2])
+    task = prepare(examples).task
+    assert task.views.size == 299
+    batches = Batches(
+        task=task, index=first, size=3, views=("weak", "plain"), forever=False,
+        rng=torch.Generator(), order=torch.Generator(), device=torch.device("cpu"),
+    )  # fmt: skip
+    batch = next(iter(batches))
+    assert [view.shape for view in batch.views] == [(3, 3, 299, 299)] * 2
 
 
 def test_ilsvrc12_flat_with_the_solution_table(tmp_path):

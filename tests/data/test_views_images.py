@@ -6,7 +6,7 @@ import torch
 from PIL import Image, ImageOps
 
 from labelproof.views import ImageViews, RandAugment
-from labelproof.views.image_views import cut_out, draw_boxes, padded_crop, resized_crop
+from labelproof.views.image_views import cut_out, draw_boxes, padded_crop, resized_crop, shown
 
 MEAN, STD = (0.4, 0.5, 0.6), (0.2, 0.25, 0.3)
 
@@ -104,8 +104,7 @@ def slow_area(height: int, width: int, draws: np.ndarray) -> float:
 
 
 def test_boxes_lie_inside_and_have_the_stated_area_and_ratio():
-    x = torch.empty(20_000, 30, 40, 3)
-    centre, size = draw_boxes(x, rng())
+    centre, size = draw_boxes(torch.tensor([[40, 30]]).expand(20_000, 2), rng())
     assert (centre - size / 2 >= -1e-6).all()
     assert (centre + size / 2 <= 1 + 1e-6).all()
     area = size.prod(1)
@@ -124,7 +123,7 @@ def test_resized_crop_is_pillows_bilinear():
     smooth = torch.rand(6, 3, 8, 8, generator=rng(2))
     smooth = torch.nn.functional.interpolate(smooth, (40, 40), mode="bilinear")
     x = (smooth.permute(0, 2, 3, 1) * 255).to(torch.uint8)
-    centre, size = draw_boxes(x, rng(4))
+    centre, size = draw_boxes(shown(x), rng(4))
     size = size * 0.6
     mirror = torch.tensor([True, False] * 3)
     ours = resized_crop(x, centre, size, mirror, (32, 32))
@@ -134,6 +133,92 @@ def test_resized_crop_is_pillows_bilinear():
         picture = Image.fromarray(x[row].numpy()).resize((32, 32), Image.Resampling.BILINEAR, box)
         picture = ImageOps.mirror(picture) if mirror[row] else picture
         assert abs(ours[row].numpy() - np.asarray(picture, dtype=float)).max() <= 1.0
+
+
+def test_a_box_that_never_fits_is_the_largest_one_in_the_middle():
+    sides = torch.tensor([[400, 2], [2, 400], [30, 30]])
+    centre, size = draw_boxes(sides, rng(), tries=1)
+    for wide, row in ((0, 0), (1, 1)):
+        assert size[row, 1 - wide] == 1
+        assert (size[row] * sides[row])[wide] == pytest.approx(2 * 4 / 3)
+        assert centre[row].tolist() == [0.5, 0.5]
+
+
+def on_canvas(picture: torch.Tensor, edge: int) -> torch.Tensor:
+    """A picture in the middle of a canvas of bright pixels that no view may show."""
+    height, width = picture.shape[:2]
+    canvas = torch.full((2 * edge, 2 * edge, 4), 255, dtype=torch.uint8)
+    canvas[..., 3] = 0
+    top, left = (2 * edge - height + 1) // 2, (2 * edge - width + 1) // 2
+    canvas[top : top + height, left : left + width, :3] = picture
+    canvas[top : top + height, left : left + width, 3] = 255
+    return canvas
+
+
+def ramps() -> list[torch.Tensor]:
+    """A wide and a high picture whose red says the column, and whose green the row."""
+    pictures = []
+    for height, width in ((20, 33), (37, 20)):
+        columns = torch.arange(width).expand(height, width)
+        rows = torch.arange(height)[:, None].expand(height, width)
+        pictures.append(torch.stack([columns, rows, 0 * rows], 2).byte())
+    return pictures
+
+
+def test_plain_view_of_a_picture_with_margins_is_its_centre():
+    x = torch.stack([on_canvas(picture, 20) for picture in ramps()])
+    pixels = levels(ImageViews(mean=MEAN, std=STD, size=16).plain(x)).round()
+    assert pixels[0, 0, 0].tolist() == [8, 2, 0]
+    assert pixels[1, 0, 0].tolist() == [2, 10, 0]
+
+
+@pytest.mark.parametrize("view", ["weak", "strong"])
+def test_crops_reach_every_margin_of_a_picture_and_nothing_beyond(view):
+    views = ImageViews(mean=MEAN, std=STD, size=16, padding=0, policy="imagenet", cutout=0)
+    for picture in ramps():
+        x = on_canvas(picture, 20).expand(3000, -1, -1, -1)
+        if view == "weak":
+            crops = levels(views.weak(x, rng())).round()
+        else:
+            crops = views._padded_crop(x, rng()).float()
+        assert crops[..., 2].max() == 0
+        height, width = picture.shape[:2]
+        corners = crops[:, 0, :, :2].amin(1)
+        steps = (torch.diff(crops[..., 0], dim=2).abs(), torch.diff(crops[..., 1], dim=1))
+        assert all((step == 1).all() for step in steps)
+        for side, length in ((0, width), (1, height)):
+            counts = torch.bincount(corners[:, side].long())
+            assert len(counts) == length - 16 + 1
+            assert counts.min() > 0.6 * 3000 / len(counts)
+
+
+def test_zoomed_crops_of_pictures_with_margins_are_those_of_the_pictures_alone():
+    views = ImageViews(mean=MEAN, std=STD, size=12, crop="resized", padding=0)
+    pictures = ramps()
+    # as the reader does, the nearest pixels are repeated around a picture
+    x = []
+    for picture in pictures:
+        canvas = on_canvas(picture, 20)
+        height, width = picture.shape[:2]
+        across = (torch.arange(40) - (41 - width) // 2).clamp(0, width - 1)
+        down = (torch.arange(40) - (41 - height) // 2).clamp(0, height - 1)
+        canvas[..., :3] = picture[down][:, across]
+        x.append(canvas)
+    ours = levels(views.weak(torch.stack(x), rng(3)))
+    draws = rng(3)
+    sides = torch.tensor([[33, 20], [20, 37]])
+    centre, box = draw_boxes(sides, draws)
+    mirror = torch.rand(2, generator=draws) < 0.5
+    for row, picture in enumerate(pictures):
+        one = slice(row, row + 1)
+        alone = resized_crop(picture[None], centre[one], box[one], mirror[one], (12, 12))
+        torch.testing.assert_close(ours[one], alone, atol=1e-3, rtol=0)
+
+
+def test_a_policy_before_the_crop_comes_after_it_where_there_are_margins():
+    x = torch.stack([on_canvas(picture, 20) for picture in ramps()])
+    views = ImageViews(mean=MEAN, std=STD, size=16, crop="resized", padding=0, cutout=0)
+    assert views.strong(x, rng()).shape == (2, 3, 16, 16)
 
 
 @pytest.mark.parametrize(

@@ -275,7 +275,7 @@ class PES:
             first, second = learner.net(torch.cat(u.views)).softmax(1).chunk(2)
             guess = fn.sharpen((first + second) / 2, self.temperature)
             targets, inputs = torch.cat([targets, guess, guess]), [*inputs, *u.views]
-        late = self.position(run) >= (self.epochs - self.renew) / 2
+        late = self.position(run) >= (self.epochs - self.renewing) / 2
         alpha = self.late_alpha if late else self.alpha
         mixed, weight, permutation = fn.mixup(torch.cat(inputs), alpha, run.rng)
         return Mixed(mixed, fn.mix(targets, weight, permutation), 2 * len(x.index))

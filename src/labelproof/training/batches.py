@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from labelproof.data.examples import Inputs
+from labelproof.data.readers.streamed import whole
 from labelproof.data.task import Strong, Task, Views
 from labelproof.nets.exchange import gather_rows
 from labelproof.training.ranks import ALONE, Ranks
@@ -50,7 +51,7 @@ class Batches:
         return max(1, len(self.index) // self.size) if len(self.index) else 0
 
     def __iter__(self) -> Iterator[Batch]:
-        for rows, raw in read_ahead(self.task.x, self._rows(), self.ranks):
+        for rows, raw in read_ahead(whole(self.task.x), self._rows(), self.ranks):
             yield self._batch(rows, raw)
 
     def _rows(self) -> Iterator[Tensor]:

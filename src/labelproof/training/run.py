@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from labelproof.data.examples import Inputs
+from labelproof.data.readers.streamed import whole
 from labelproof.data.task import Task
 from labelproof.errors import BadInput, RunFailed
 from labelproof.nets.heads import MultiHead, feature_width
@@ -145,7 +146,8 @@ class Run:
         training = net.training
         net.eval()
         make = partial(draw_view, self.task.views, view, rng=self.rng)
-        parts = forward_all(self.task.x, self.task, forward, self.device, make, self.ranks)
+        x = self.task.x if view == "plain" else whole(self.task.x)
+        parts = forward_all(x, self.task, forward, self.device, make, self.ranks)
         out = torch.cat(list(parts))
         net.train(training)
         return out

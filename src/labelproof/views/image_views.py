@@ -1,6 +1,8 @@
 """Views of images: random crop and flip (weak), a drawn policy of operations before them (strong).
 
-Shapes: B batch, H and W stored size, h and w size of the view.
+Shapes: B batch, H and W stored size, h and w size of the view. Pictures with margins come as
+(B, H, W, 4), in the middle of a canvas; the fourth channel says where the picture is. Random crops
+are then taken from the whole picture, and the plain view from its centre.
 """
 
 from __future__ import annotations
@@ -47,7 +49,7 @@ class ImageViews:
 
     def plain(self, x: Tensor) -> Tensor:
         """The centre of the image, normalised: (B, 3, h, w)."""
-        x = self._enlarged(x)
+        x = self._enlarged(x)[..., :3]
         height, width = self._shape(x)
         top, left = (x.shape[1] - height) // 2, (x.shape[2] - width) // 2
         return self._normalised(x[:, top : top + height, left : left + width].contiguous())
@@ -63,6 +65,9 @@ class ImageViews:
         x = self._enlarged(x)
         if self.policy in AFTER_CROP:
             x = apply_policy(self._padded_crop(x, rng), self.policy, rng)
+        elif x.shape[3] == 4:  # there is nothing to turn or shift beyond the margins
+            crops = self._cropped(x, rng).round().byte().contiguous()
+            x = apply_policy(crops, self.policy, rng)
         else:
             x = self._cropped(apply_policy(x, self.policy, rng), rng)
         return cut_out(self._normalised(x), self.cutout, rng)
@@ -79,7 +84,7 @@ class ImageViews:
         """Images stored smaller than the view, enlarged to cover it."""
         height, width = self._shape(x)
         factor = max(height / x.shape[1], width / x.shape[2])
-        if factor <= 1:
+        if factor <= 1 or x.shape[3] == 4:
             return x
         size = (round(x.shape[1] * factor), round(x.shape[2] * factor))
         large = F.interpolate(x.permute(0, 3, 1, 2).float(), size, mode="bilinear")
@@ -88,10 +93,22 @@ class ImageViews:
     def _cropped(self, x: Tensor, rng: torch.Generator) -> Tensor:
         if self.crop == "pad":
             return self._padded_crop(x, rng)
-        return resized_crop(x, *draw_boxes(x, rng), self._mirror(x, rng), self._shape(x))
+        sides = shown(x)
+        centre, box = draw_boxes(sides, rng)
+        if x.shape[3] == 4:  # from fractions of the picture to those of its canvas
+            canvas = torch.tensor([x.shape[2], x.shape[1]])
+            centre = ((canvas - sides + 1) // 2 + centre * sides) / canvas
+            box = box * sides / canvas
+        return resized_crop(x[..., :3], centre, box, self._mirror(x, rng), self._shape(x))
 
     def _padded_crop(self, x: Tensor, rng: torch.Generator) -> Tensor:
         height, width = self._shape(x)
+        if x.shape[3] == 4:
+            sides, canvas = shown(x), torch.tensor([x.shape[2], x.shape[1]])
+            room = sides - torch.tensor([width, height]) + 1
+            drawn = (torch.rand(sides.shape, generator=rng) * room).long()
+            left, top = ((canvas - sides + 1) // 2 + drawn).unbind(1)
+            return padded_crop(x[..., :3], top, left, self._mirror(x, rng), 0, (height, width))
         room = (x.shape[1] + 2 * self.padding - height, x.shape[2] + 2 * self.padding - width)
         top = torch.randint(room[0] + 1, (len(x),), generator=rng)
         left = torch.randint(room[1] + 1, (len(x),), generator=rng)
@@ -145,25 +162,42 @@ def padded_crop(
     return crops.view(len(x), height, width, channels)
 
 
-def draw_boxes(x: Tensor, rng: torch.Generator, tries: int = 10) -> tuple[Tensor, Tensor]:
+def shown(x: Tensor) -> Tensor:
+    """Width and height of each image (B, 2); of those on a canvas, without what is around them."""
+    if x.shape[3] == 4:
+        across, down = x[:, x.shape[1] // 2, :, 3], x[:, :, x.shape[2] // 2, 3]
+        return torch.stack([(across > 0).sum(1), (down > 0).sum(1)], 1).cpu()
+    return torch.tensor([[x.shape[2], x.shape[1]]]).expand(len(x), 2)
+
+
+def draw_boxes(sides: Tensor, rng: torch.Generator, tries: int = 10) -> tuple[Tensor, Tensor]:
     """Boxes of 8 to 100 % of the area and sides 3:4 to 4:3, uniformly placed.
 
-    A box that does not fit is drawn again, at most `tries` times; then it is the whole image.
+    A box that does not fit is drawn again, at most `tries` times; then it is the largest one in
+    the middle.
+
+    Args:
+        sides: Width and height of each image, (B, 2).
+        rng: Where the draws come from.
+        tries: How many boxes are drawn.
 
     Returns:
         Centre and size of each box as fractions of the image, (B, 2) each, x before y.
     """
-    height, width, shape = x.shape[1], x.shape[2], (len(x), tries)
-    area = height * width * torch.empty(shape).uniform_(0.08, 1.0, generator=rng)
+    (width, height), shape = sides.float().unbind(1), (len(sides), tries)
+    area = (width * height)[:, None] * torch.empty(shape).uniform_(0.08, 1.0, generator=rng)
     log_ratio = math.log(4 / 3) * torch.empty(shape).uniform_(-1.0, 1.0, generator=rng)
     ratio = log_ratio.exp()
-    sides = torch.stack([(area * ratio).sqrt() / width, (area / ratio).sqrt() / height], dim=2)
-    fits = (sides <= 1).all(2)
+    boxes = torch.stack([(area * ratio).sqrt(), (area / ratio).sqrt()], dim=2)
+    boxes = boxes / sides[:, None]
+    fits = (boxes <= 1).all(2)
     first = fits.float().argmax(1)
-    chosen = sides[torch.arange(len(x)), first]
-    size = torch.where(fits.any(1)[:, None], chosen, torch.ones(2))
+    chosen = boxes[torch.arange(len(sides)), first]
+    most = torch.stack([height / width, width / height], 1).mul(4 / 3).clamp_max(1.0)
+    found = fits.any(1)[:, None]
+    size = torch.where(found, chosen, most)
     corner = torch.rand(size.shape, generator=rng) * (1 - size)
-    return corner + size / 2, size
+    return torch.where(found, corner + size / 2, 0.5), size
 
 
 def resized_crop(

@@ -4,11 +4,12 @@ The picture is turned as its EXIF tag says, made RGB (transparent parts over whi
 scaled to 8), then its shorter edge is brought to the size asked for and the centre is cut out.
 Both happen in one resampling of the centred part, so a picture of 1 x 30,000 pixels never becomes
 a huge one. Large JPEGs are decoded at a fraction of their size that is still at least twice the
-size asked for.
+size asked for. `decode_whole` keeps what `decode` cuts off.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from io import BytesIO
 from typing import BinaryIO
 
@@ -56,10 +57,23 @@ def measure(file: BinaryIO) -> Size:
 
 def decode(data: bytes, size: Size) -> Pixels:
     """The picture in `data` as uint8 (height, width, 3)."""
+    return _decoded(data, max(size), lambda image: fit(image, size))
+
+
+def decode_whole(data: bytes, edge: int) -> Pixels:
+    """The whole picture in the middle of a canvas, uint8 (2 edge, 2 edge, 4).
+
+    Its shorter edge is brought to `edge`; of a longer one, twice that is kept. The fourth channel
+    is 255 where the picture is. Around it, the nearest of its pixels are repeated.
+    """
+    return _decoded(data, edge, lambda image: _on_canvas(image, edge))
+
+
+def _decoded(data: bytes, edge: int, use: Callable[[Image.Image], Pixels]) -> Pixels:
     try:
         with _open(BytesIO(data)) as image:
-            image.draft(None, (2 * max(size), 2 * max(size)))
-            return fit(image, size)
+            image.draft(None, (2 * edge, 2 * edge))
+            return use(image)
     except Unreadable:
         raise
     except Exception as error:  # a decoder may fail in any way on a damaged file
@@ -82,6 +96,18 @@ def fit(image: Image.Image, size: Size) -> Pixels:
         bilinear = Image.Resampling.BILINEAR
         image = image.resize((width, height), bilinear, box=_centre(image.size, size))
     return np.array(image, dtype=np.uint8)
+
+
+def _on_canvas(image: Image.Image, edge: int) -> Pixels:
+    width, height = image.size[:: -1 if _orientation(image) >= 5 else 1]
+    short = min(width, height)
+    size = tuple(min(edge * side // short, 2 * edge) for side in (height, width))
+    pixels = fit(image, (size[0], size[1]))
+    around = [((2 * edge - side + 1) // 2, (2 * edge - side) // 2) for side in size]
+    shown = np.full((*size, 1), 255, np.uint8)
+    return np.concatenate(
+        [np.pad(pixels, [*around, (0, 0)], mode="edge"), np.pad(shown, [*around, (0, 0)])], axis=2
+    )
 
 
 def to_rgb(image: Image.Image) -> Image.Image:

@@ -20,8 +20,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from labelproof.data.examples import Inputs, Subset
 from labelproof.data.readers.picture_bytes import Blobs
-from labelproof.data.readers.pixels import Size, Unreadable, decode, reason
+from labelproof.data.readers.pixels import Size, Unreadable, decode, decode_whole, reason
 from labelproof.errors import RunFailed
 
 Hashes = npt.NDArray[np.uint8]  # (N, 16)
@@ -30,16 +31,25 @@ T = TypeVar("T")
 
 
 class StreamedImages:
-    """Pictures decoded each time they are taken."""
+    """Pictures decoded each time they are taken.
+
+    With `margins`, what lies outside the centre square is there for random crops: `whole`.
+    """
 
     def __init__(
-        self, blobs: Blobs, rows: npt.NDArray[np.int64], size: Size, hashes: Hashes
+        self,
+        blobs: Blobs,
+        rows: npt.NDArray[np.int64],
+        size: Size,
+        hashes: Hashes,
+        margins: bool = False,
     ) -> None:
         self.blobs = blobs
         self.rows = rows  # readable pictures: example i is picture rows[i]
         self.shape = (*size, 3)
         self.resident = False
         self.hashes = hashes
+        self.margins = margins
         self._pool = pool()
 
     def __len__(self) -> int:
@@ -47,26 +57,55 @@ class StreamedImages:
 
     def take(self, index: Tensor) -> Tensor:
         """Rows `index` as uint8 (B, H, W, 3)."""
-        pixels = np.empty((len(index), *self.shape), np.uint8)
+        return self.made(index, lambda data: decode(data, (self.shape[0], self.shape[1])))
 
-        def fill(place: int, example: int) -> None:
-            pixels[place] = self._decode(int(self.rows[example]))
-
-        list(self._pool.map(fill, range(len(index)), index.tolist()))
-        return torch.from_numpy(pixels)
+    def made(self, index: Tensor, make: Callable[[bytes], npt.NDArray[np.uint8]]) -> Tensor:
+        """What `make` makes of the encoded pictures of rows `index`."""
+        rows = [int(self.rows[example]) for example in index.tolist()]
+        made = self._pool.map(lambda row: self._made(row, make), rows)
+        return torch.from_numpy(np.stack(list(made)))
 
     def digest(self) -> str:
         """Hash of the encoded pictures and of the size they are brought to."""
         return images_digest(self.hashes, self.shape)
 
-    def _decode(self, row: int) -> npt.NDArray[np.uint8]:
+    def _made(
+        self, row: int, make: Callable[[bytes], npt.NDArray[np.uint8]]
+    ) -> npt.NDArray[np.uint8]:
         try:
-            return decode(read(self.blobs, row), (self.shape[0], self.shape[1]))
+            return make(read(self.blobs, row))
         except Unreadable as error:
             raise RunFailed(
                 f"the picture {self.blobs.name(row)} was readable when the run began and no "
                 f"longer is ({error}); restore it and resume"
             ) from None
+
+
+class WholeImages:
+    """Streamed pictures with what lies outside their centre squares, (B, 2 H, 2 W, 4)."""
+
+    def __init__(self, squares: StreamedImages) -> None:
+        self.squares = squares
+        self.shape = (2 * squares.shape[0], 2 * squares.shape[1], 4)
+        self.resident = False
+
+    def __len__(self) -> int:
+        return len(self.squares)
+
+    def take(self, index: Tensor) -> Tensor:
+        """Rows `index` as `decode_whole` has them."""
+        return self.squares.made(index, lambda data: decode_whole(data, self.squares.shape[0]))
+
+    def digest(self) -> str:
+        """That of the same pictures as squares."""
+        return self.squares.digest()
+
+
+def whole(x: Inputs) -> Inputs:
+    """The inputs as random crops may see them: with their margins, where they have any."""
+    if isinstance(x, Subset):
+        return Subset(whole(x.x), x.rows)
+    return WholeImages(x) if isinstance(x, StreamedImages) and x.margins else x
 
 
 class CachedImages:

@@ -17,10 +17,12 @@ from labelproof.data.readers.image_folder import check_files, labelled_images
 from labelproof.data.readers.picture_bytes import FileBlobs
 from labelproof.data.readers.published.locate import Published, data_dir, find, locate
 from labelproof.data.readers.reading_options import Progress, SourceOptions
+from labelproof.data.readers.streamed import StreamedImages
 from labelproof.errors import BadInput
 
 CLASSES = 50
 EDGE = 320  # the shorter edge before cropping to 299
+CROPPED_FROM = 96  # from this edge on, views are crops and see whole pictures
 NORMALISE = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 TRAIN, VAL, SYNSETS = "train_filelist_google.txt", "val_filelist.txt", "synsets.txt"
 WEBVISION = Published(
@@ -38,14 +40,22 @@ SOLUTION = "LOC_val_solution.csv"
 
 
 def load_webvision(options: SourceOptions, progress: Progress | None = None) -> Examples:
-    """Training images of 50 classes with labels from the web, and WebVision's validation set."""
+    """Training images of 50 classes with labels from the web, and WebVision's validation set.
+
+    Random crops see whole training pictures. Everything else sees their centre squares.
+    """
     _, paths = locate(data_dir(options), (WEBVISION,))
     info = paths[f"info/{TRAIN}"].parent
     root = info.parent
     names = [name for _, name in read_synsets(info / SYNSETS)[:CLASSES]]
     options = _sized(options)
+    margins = (options.image_size or 0) >= CROPPED_FROM
     files, labels = read_list(info / TRAIN)
-    train = _images(root, files, labels, names, options, None, progress, info / TRAIN)
+    # pictures on canvases would fill a cache four times as large, so they are not kept
+    reading = replace(options, cache=None, memory_gb=0.0) if margins else options
+    train = _images(root, files, labels, names, reading, None, progress, info / TRAIN)
+    if margins and isinstance(train.x, StreamedImages):
+        train.x.margins = True
     folder = next((root / name for name in VAL_FOLDERS if (root / name).is_dir()), None)
     if folder is None:
         raise BadInput(
