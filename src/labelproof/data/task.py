@@ -15,7 +15,9 @@ from torch import Tensor
 from labelproof.data.examples import Inputs, Kind
 from labelproof.data.votes import Votes
 
-Policy = Literal["cifar10", "cifar10_ninths", "imagenet", "randaugment", "randaugment_3_15"]
+Policy = Literal[
+    "cifar10", "cifar10_ninths", "imagenet", "randaugment", "randaugment_3_15", "colour_jitter"
+]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,6 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from labelproof import functional as fn
+from labelproof.data.task import Strong
 from labelproof.errors import BadInput
 from labelproof.functional.neighbours import label_votes, nearest_by_angle
 from labelproof.nets.heads import linear
@@ -40,6 +41,7 @@ from labelproof.training.settings import (
 )
 
 WIDTH = 128  # D
+STRONG = Strong(small="colour_jitter", large="colour_jitter")  # after a zooming crop and flip
 
 
 def embedding(features: int, _classes: int) -> nn.Module:
@@ -147,7 +149,7 @@ class MOIT:
         milestones = tuple(round(share * self.first) for share in self.decay_at)
         learner.set_lr(fn.step_decay(self.lr, run.epoch, milestones))
         correcting = run.epoch >= self.correct_from
-        views: tuple[View, ...] = ("strong", "strong")
+        views: tuple[View, ...] = (STRONG, STRONG)
         if correcting:
             views += ("plain",)
         for batch in run.batches(self.batch, views=views):

@@ -55,7 +55,7 @@ class State:
 
 @dataclass(frozen=True, kw_only=True)
 class MWNet:
-    """Hyper-parameters; defaults are those of the released "stable" script for CIFAR, and a look."""
+    """Hyper-parameters; defaults are those of the released "stable" script, and a scout."""
 
     about: ClassVar[About] = About(
         title="Meta-Weight-Net",

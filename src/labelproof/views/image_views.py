@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from labelproof.data.task import Policy, Strong
+from labelproof.views.colour_jitter import jitter
 from labelproof.views.policies import AFTER_CROP, RandAugment, apply_policy
 
 
@@ -35,7 +36,7 @@ class ImageViews:
 
     The strong view's operations come before crop and flip, as in DPC*. The policies "imagenet" and
     "cifar10_ninths" come after a flip and a random crop that does not zoom, as DPC* has it for
-    WebVision and UniCon for all data.
+    WebVision and UniCon for all data. "colour_jitter" comes after a crop that zooms, as in MOIT.
     """
 
     mean: tuple[float, ...]
@@ -63,7 +64,9 @@ class ImageViews:
         if own is not None:
             return self.like(own).strong(x, rng)
         x = self._enlarged(x)
-        if self.policy in AFTER_CROP:
+        if self.policy == "colour_jitter":
+            x = jitter(self._zoomed(x, rng), rng)
+        elif self.policy in AFTER_CROP:
             x = apply_policy(self._padded_crop(x, rng), self.policy, rng)
         elif x.shape[3] == 4:  # there is nothing to turn or shift beyond the margins
             crops = self._cropped(x, rng).round().byte().contiguous()
@@ -91,8 +94,9 @@ class ImageViews:
         return large.round().byte().permute(0, 2, 3, 1).contiguous()
 
     def _cropped(self, x: Tensor, rng: torch.Generator) -> Tensor:
-        if self.crop == "pad":
-            return self._padded_crop(x, rng)
+        return self._padded_crop(x, rng) if self.crop == "pad" else self._zoomed(x, rng)
+
+    def _zoomed(self, x: Tensor, rng: torch.Generator) -> Tensor:
         sides = shown(x)
         centre, box = draw_boxes(sides, rng)
         if x.shape[3] == 4:  # from fractions of the picture to those of its canvas
