@@ -3,7 +3,8 @@
     python benchmarks/pages.py runs/vectors/vectors-small runs/digits/digits-small ...
 
 Each argument is a folder of `labelproof bench` with its results.jsonl. Every page below
-docs/methods has a line `<!-- measured -->`; what stands between it and `<!-- end -->` is replaced.
+docs/methods has a line `<!-- measured -->`; what stands between it and `<!-- end -->` is replaced,
+for the methods that these folders measured.
 """
 
 from __future__ import annotations
@@ -23,15 +24,16 @@ PAGES = Path(__file__).parent.parent / "docs" / "methods"
 BLOCK = re.compile(r"<!-- measured -->.*?<!-- end -->", re.DOTALL)
 TITLES = {
     "vectors-small": "vectors, CIFAR-10N",
+    "cifarn-small": "20,000 vectors, CIFAR-10N",
     "images-small": "small images",
     "digits-small": "digits",
 }
-LABELS = {"digits": "sym. 40%"}
+LABELS = {"digits": "sym. 40%", "vectors worst": "worst"}
 AUROCS = ("error_auroc_own", "error_auroc")
 NOTE = """\
 AUROC is how well wrong labels are found. *Own* uses the clean probability described above. The
 other uses `p_clean` of labels.csv, which joins it with the noise model of the
-[calibration](../calibration.md#what-follows-from-it); `--calibrate off` leaves the method's own.
+[calibration](../calibration.md#how-it-works); `--calibrate off` leaves the method's own.
 Commands, settings and all methods side by side: [results](../results-appendix.md)."""
 HEAD = ("data", "labels", "accuracy, last (%)", "cross-entropy (%)", "ECE, raw", "AUROC, own")
 Summaries = dict[tuple[str, str, str], list[dict[str, Any]]]
@@ -46,7 +48,7 @@ def main() -> None:
             if cell["state"] == "done":
                 place = (cell["row"], TITLES[folder.name], cell["column"])
                 found[place].append(cell["summary"])
-    for name in METHODS:
+    for name in {method for method, _, _ in found} & METHODS.keys():
         page = PAGES / f"{name}.md"
         text, count = BLOCK.subn(block(name, found), page.read_text())
         if count != 1:

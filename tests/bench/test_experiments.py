@@ -261,17 +261,28 @@ def test_a_dry_run_of_the_paper_scale(labelproof, tmp_path, cifar_folder):
     assert out.count("counted passes") == 24
 
 
+def webvision_files(folder):
+    for file in WEBVISION.files:
+        (folder / "files" / WEBVISION.folder / file).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "files" / WEBVISION.folder / file).touch()
+    return folder / "files"
+
+
+def test_elr_plus_crops_webvisions_pictures_at_their_published_size(tmp_path):
+    sources = Sources(out=tmp_path / "b", data=webvision_files(tmp_path))
+    cells = experiment("webvision").cells("paper", sources, 1)
+    sizes = {cell.row: cell.spec.reading.image_size for cell in cells}
+    assert sizes.pop("elr_plus") == 256
+    assert set(sizes.values()) == {None}
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_every_experiment_has_a_dry_run_of_the_paper_scale(
     labelproof, tmp_path, monkeypatch, cifar_folder, vectors_npz, name
 ):
     monkeypatch.setattr(Reader, "_timed", lambda self, parts: (60.0, "assembled"))
     data = vectors_npz if name in ("vectors", "yardstick") else cifar_folder
-    if name == "webvision":
-        data = tmp_path / "files"
-        for file in WEBVISION.files:
-            (data / WEBVISION.folder / file).parent.mkdir(parents=True, exist_ok=True)
-            (data / WEBVISION.folder / file).touch()
+    data = webvision_files(tmp_path) if name == "webvision" else data
     few = ["--methods", "dpc"] if "methods" in experiment(name).takes else []
     few += ["--labels", "worst"] if name == "cifarn" else []
     words = ("--scale", "paper", "--data", data, "--seeds", 1, "--dry-run", *few)
