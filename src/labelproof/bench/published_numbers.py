@@ -37,6 +37,9 @@ SYNTHETIC_ROWS = {
     "pencil": "92.4 89.1 77.5 93.1 92.9 91.6 69.4 57.5 31.1 76.0 59.3 48.3",
     "jpl": "93.5 90.2 35.7 94.2 92.5 90.7 70.9 67.7 17.8 72.0 68.1 59.5",
     "moit": "94.1 91.1 75.8 94.2 94.1 93.2 75.9 70.1 51.4 77.4 75.1 74.0",
+    "mentornet": "91.0‡ - 28.3‡ - - - 73.3‡ - 19.3‡ - - -",
+    "d2l": "86.1‡ 67.4‡ 10.0‡ - - - - - - - - -",
+    "incv": "89.7‡ 84.8‡ 52.3‡ - - - - - - - - -",
     "ssr": "96.7‡ 96.1‡ 95.6‡ - - 95.5‡ 79.7‡ 77.2‡ 71.9‡ - - -",
     "sat": "94.14‡ - 78.58‡ - - - 75.77‡ - 38.72‡ - - -",
     "promix": "97.7‡ 97.4‡ 95.5‡ - - 96.6‡ 82.6‡ 80.1‡ 69.4‡ - - -",
@@ -50,7 +53,9 @@ SYNTHETIC_NOTE = (
     "best epochs on the test set; UniCon is copied from its paper (which epoch is not said), and "
     "run again for table 4 it got 94.2 at best on CIFAR-10 sym. 20%. PENCIL and MOIT+ (called moit "
     "here) are best epochs; JPL fails at 80% in its own paper too. ‡ is from the method's own "
-    "paper: the last epoch for SAT, a best one for SSR+ and ProMix. How asymmetric CIFAR-100 "
+    "paper: the last epoch for SAT, a best one for SSR+ and ProMix; or from a README: MentorNet "
+    "(predefined) from its own, D2L and INCV from INCV's, whose symmetric noise always changes a "
+    "label. How asymmetric CIFAR-100 "
     "noise was made is not known: the released generator cannot make it; ours moves a class to the "
     "next of its superclass, and with --blocks to the next of five consecutive ones, as in the "
     "code of ELR+ and UniCon."
