@@ -27,6 +27,7 @@ from labelproof.errors import RunFailed
 
 Hashes = npt.NDArray[np.uint8]  # (N, 16)
 Sums = npt.NDArray[np.uint32]  # (N,)
+Make = Callable[[bytes], npt.NDArray[np.uint8]]  # from an encoded picture to pixels
 T = TypeVar("T")
 
 
@@ -57,21 +58,24 @@ class StreamedImages:
 
     def take(self, index: Tensor) -> Tensor:
         """Rows `index` as uint8 (B, H, W, 3)."""
-        return self.made(index, lambda data: decode(data, (self.shape[0], self.shape[1])))
+        size = (self.shape[0], self.shape[1])
+        return self.made(index, self.shape, lambda data: decode(data, size))
 
-    def made(self, index: Tensor, make: Callable[[bytes], npt.NDArray[np.uint8]]) -> Tensor:
-        """What `make` makes of the encoded pictures of rows `index`."""
-        rows = [int(self.rows[example]) for example in index.tolist()]
-        made = self._pool.map(lambda row: self._made(row, make), rows)
-        return torch.from_numpy(np.stack(list(made)))
+    def made(self, index: Tensor, shape: tuple[int, ...], make: Make) -> Tensor:
+        """What `make` makes of the encoded pictures of rows `index`, (B, *shape)."""
+        pixels = np.empty((len(index), *shape), np.uint8)
+
+        def fill(place: int, example: int) -> None:
+            pixels[place] = self._made(int(self.rows[example]), make)
+
+        list(self._pool.map(fill, range(len(index)), index.tolist()))
+        return torch.from_numpy(pixels)
 
     def digest(self) -> str:
         """Hash of the encoded pictures and of the size they are brought to."""
         return images_digest(self.hashes, self.shape)
 
-    def _made(
-        self, row: int, make: Callable[[bytes], npt.NDArray[np.uint8]]
-    ) -> npt.NDArray[np.uint8]:
+    def _made(self, row: int, make: Make) -> npt.NDArray[np.uint8]:
         try:
             return make(read(self.blobs, row))
         except Unreadable as error:
@@ -94,7 +98,8 @@ class WholeImages:
 
     def take(self, index: Tensor) -> Tensor:
         """Rows `index` as `decode_whole` has them."""
-        return self.squares.made(index, lambda data: decode_whole(data, self.squares.shape[0]))
+        edge = self.squares.shape[0]
+        return self.squares.made(index, self.shape, lambda data: decode_whole(data, edge))
 
     def digest(self) -> str:
         """That of the same pictures as squares."""
