@@ -54,7 +54,7 @@ def saturation(x: Tensor, by: Tensor) -> Tensor:
 def hue(x: Tensor, by: Tensor) -> Tensor:
     """Hues turned by a share of the circle; value and chroma stay."""
     value, chroma = x.amax(3, keepdim=True), x.amax(3, keepdim=True) - x.amin(3, keepdim=True)
-    red, green, blue = x.split(1, 3)
+    red, green, blue = x[..., :1], x[..., 1:2], x[..., 2:]
     unit = chroma.clamp(min=1e-12)
     sixths = torch.where(value == green, 2 + (blue - red) / unit, 4 + (red - green) / unit)
     sixths = torch.where(value == red, (green - blue) / unit, sixths)

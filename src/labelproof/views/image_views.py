@@ -109,8 +109,8 @@ class ImageViews:
         height, width = self._shape(x)
         if x.shape[3] == 4:
             sides, canvas = shown(x), torch.tensor([x.shape[2], x.shape[1]])
-            room = sides - torch.tensor([width, height]) + 1
-            drawn = (torch.rand(sides.shape, generator=rng) * room).long()
+            places = sides - torch.tensor([width, height]) + 1
+            drawn = (torch.rand(sides.shape, generator=rng) * places).long()
             left, top = ((canvas - sides + 1) // 2 + drawn).unbind(1)
             return padded_crop(x[..., :3], top, left, self._mirror(x, rng), 0, (height, width))
         room = (x.shape[1] + 2 * self.padding - height, x.shape[2] + 2 * self.padding - width)

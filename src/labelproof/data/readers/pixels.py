@@ -101,8 +101,8 @@ def fit(image: Image.Image, size: Size) -> Pixels:
 def _on_canvas(image: Image.Image, edge: int) -> Pixels:
     width, height = image.size[:: -1 if _orientation(image) >= 5 else 1]
     short = min(width, height)
-    size = tuple(min(edge * side // short, 2 * edge) for side in (height, width))
-    pixels = fit(image, (size[0], size[1]))
+    size = (min(edge * height // short, 2 * edge), min(edge * width // short, 2 * edge))
+    pixels = fit(image, size)
     around = [((2 * edge - side + 1) // 2, (2 * edge - side) // 2) for side in size]
     shown = np.full((*size, 1), 255, np.uint8)
     return np.concatenate(
