@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from scipy.stats import beta
+from scipy.special import betaincinv
 from torch import Tensor
 
 from labelproof.data.votes import BLANK, Votes, vote_counts
@@ -59,7 +59,7 @@ def beta_interval(mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
     size = (mean * (1 - mean) / variance - 1).clamp_min(0.1).numpy()
     first, second = mean.numpy() * size, (1 - mean.numpy()) * size
     tail = (1 - CONFIDENCE) / 2
-    ends = [beta.ppf(share, first, second) for share in (tail, 1 - tail)]
+    ends = [betaincinv(first, second, share) for share in (tail, 1 - tail)]
     return torch.from_numpy(ends[0]), torch.from_numpy(ends[1])
 
 

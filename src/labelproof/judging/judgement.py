@@ -16,10 +16,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.stats import rankdata
 
 from labelproof.judging.noise_samples import explain
-from labelproof.judging.numbers import Bools, Floats, Ints, log_softmax
+from labelproof.judging.numbers import Bools, Floats, Ints, log_softmax, mean_ranks
 from labelproof.judging.own_score import FEWEST_REVIEWED, final_draws, own_evidence
 from labelproof.judging.stacking import stack
 from labelproof.judging.statements import (
@@ -108,9 +107,9 @@ class Part:
         rank by the method's own score.
         """
         said = self.scores[np.arange(len(self.labels)), self.labels]
-        rank = rankdata(said) / len(said)
+        rank = mean_ranks(said) / len(said)
         if self.own is not None:
-            rank = (rank + rankdata(self.own) / len(said)) / 2
+            rank = (rank + mean_ranks(self.own) / len(said)) / 2
         return np.where(self.truth >= 0, 0.0, 0.499 * (1 - rank))
 
     def posterior(self, inside: Floats, given: Ints) -> Floats:

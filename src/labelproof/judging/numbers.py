@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 import torch
-from scipy.stats import rankdata
 from torch import Tensor
 
 Floats = npt.NDArray[np.float64]
@@ -37,12 +36,19 @@ def sigmoid(values: Floats) -> Floats:
     return out
 
 
+def mean_ranks(values: Floats) -> Floats:
+    """Rank of each value from 1 on; equal values share their mean rank."""
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ranks: Floats = (counts.cumsum() - (counts - 1) / 2)[place]
+    return ranks
+
+
 def auroc(positive: Bools, score: Floats) -> float:
     """Probability that a positive scores above a negative; one half if either is missing."""
     hits = int(positive.sum())
     if hits in (0, len(positive)):
         return 0.5
-    ranks = rankdata(score)
+    ranks = mean_ranks(score)
     return float((ranks[positive].sum() - hits * (hits + 1) / 2) / (hits * (len(score) - hits)))
 
 

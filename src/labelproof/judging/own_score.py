@@ -5,11 +5,12 @@ Shapes: N examples, S samples.
 
 from __future__ import annotations
 
-import numpy as np
-from scipy.optimize import brentq, minimize
-from scipy.stats import norm, rankdata
+from collections.abc import Callable
 
-from labelproof.judging.numbers import Bools, Floats, logit, sigmoid
+import numpy as np
+from scipy.special import ndtri
+
+from labelproof.judging.numbers import Bools, Floats, logit, mean_ranks, sigmoid
 
 TEMPER = 0.82  # slope on the logit of p(wrong): posteriors are a little too sure
 FEWEST_REVIEWED = 10  # reviewed labels from which they correct p(wrong)
@@ -24,7 +25,7 @@ def own_evidence(own_clean: Floats, wrong: Floats) -> tuple[Floats, float]:
     """
     if len(own_clean) <= FEWEST:
         return np.zeros(len(own_clean)), 0.0
-    ranks = -norm.ppf((rankdata(own_clean) - 0.5) / len(own_clean))
+    ranks = -ndtri((mean_ranks(own_clean) - 0.5) / len(own_clean))
     base = float(logit(np.asarray([wrong.mean()]))[0])
 
     def loss(p: Floats) -> float:
@@ -32,7 +33,7 @@ def own_evidence(own_clean: Floats, wrong: Floats) -> tuple[Floats, float]:
         fit = np.logaddexp(0, z) - wrong * z
         return float(fit.mean() + 0.5 / len(ranks) * p[0] ** 2)
 
-    slope, offset = minimize(loss, [0.0, base]).x
+    slope, offset = lowest(loss, 0.0, base)
     weight = float(np.clip(slope - 1, 0, 1))
     return weight * (slope * ranks + offset - base), weight
 
@@ -49,12 +50,21 @@ def reviewed_curve(z: Floats, outcome: Bools) -> tuple[float, float]:
         data = np.logaddexp(0, fitted) - outcome * fitted
         return float(data.sum() + 0.5 * ((p[0] - TEMPER) / 0.15) ** 2 + 0.5 * (p[1] / 2.0) ** 2)
 
-    slope, offset = minimize(loss, [TEMPER, 0.0]).x
+    slope, offset = lowest(loss, TEMPER, 0.0)
     return float(max(slope, 0.2)), float(offset)
+
+
+def lowest(loss: Callable[[Floats], float], *start: float) -> Floats:
+    """Where a smooth loss is lowest, near the start."""
+    from scipy.optimize import minimize  # slow to import
+
+    found: Floats = minimize(loss, start).x
+    return found
 
 
 def shifted_to(z: Floats, mean: float) -> Floats:
     """sigmoid(z + c), with the constant c that makes its mean as given."""
+    from scipy.optimize import brentq  # slow to import
 
     def off(c: float) -> float:
         return float(sigmoid(z + c).mean()) - mean
