@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,9 +13,10 @@ import typer
 from labelproof.data.readers import SourceOptions
 from labelproof.judging import How
 
-READING = "Reading the data"
-TRAINING = "Training"
-JUDGING = "Judging labels"
+# options under a heading of their own
+reading = partial(typer.Option, rich_help_panel="Reading the data")
+training = partial(typer.Option, rich_help_panel="Training")
+judging = partial(typer.Option, rich_help_panel="Judging labels")
 
 DATA_HELP = (
     "A built-in name (digits, cifar10, ...), an .npz file, a folder of class folders, a CSV or "
@@ -24,236 +26,173 @@ Data = Annotated[str | None, typer.Argument(help=DATA_HELP, show_default=False)]
 NewData = Annotated[str, typer.Argument(help=DATA_HELP)]
 From = Annotated[
     Path | None,
-    typer.Option(
+    reading(
         "--from",
         metavar="RUN",
         help="Repeat this run, a folder or its run.json; other options change it.",
-        rich_help_panel=READING,
     ),
 ]
 Reviewed = Annotated[
     Path | None,
-    typer.Option(
+    reading(
         help="A reviewed run on the same data; its decisions are put in and held fixed, "
         "removed examples are left out.",
         metavar="RUN",
-        rich_help_panel=READING,
     ),
 ]
 Labels = Annotated[
     Path | None,
-    typer.Option(
+    reading(
         help="CSV of labels for a flat folder of images; or CSV of several people's votes for any "
-        "table or .npz, matched by id: id,annotator,label or a column a person.",
-        rich_help_panel=READING,
+        "table or .npz, matched by id: id,annotator,label or a column a person."
     ),
 ]
-LabelKey = Annotated[
-    str, typer.Option(help="Array of an .npz with the given labels.", rich_help_panel=READING)
-]
+LabelKey = Annotated[str, reading(help="Array of an .npz with the given labels.")]
 TruthKey = Annotated[
     str | None,
-    typer.Option(
-        help="Array or column with true labels: only for measuring, never for training.",
-        rich_help_panel=READING,
-    ),
+    reading(help="Array or column with true labels: only for measuring, never for training."),
 ]
-LabelColumn = Annotated[
-    str | None, typer.Option(help="Column of a table with the labels.", rich_help_panel=READING)
-]
-FileColumn = Annotated[
-    str | None, typer.Option(help="Column of a table with image paths.", rich_help_panel=READING)
-]
-TextColumn = Annotated[
-    str | None, typer.Option(help="Column of a table with texts.", rich_help_panel=READING)
-]
+LabelColumn = Annotated[str | None, reading(help="Column of a table with the labels.")]
+FileColumn = Annotated[str | None, reading(help="Column of a table with image paths.")]
+TextColumn = Annotated[str | None, reading(help="Column of a table with texts.")]
 Files = Annotated[
     Path | None,
-    typer.Option(
-        help="CSV with the picture file of each vector of an .npz, for report and review.",
-        rich_help_panel=READING,
-    ),
+    reading(help="CSV with the picture file of each vector of an .npz, for report and review."),
 ]
-IdColumn = Annotated[
-    str | None, typer.Option(help="Column of a table that names each row.", rich_help_panel=READING)
-]
+IdColumn = Annotated[str | None, reading(help="Column of a table that names each row.")]
 Annotators = Annotated[
     list[str] | None,
-    typer.Option(
+    reading(
         metavar="NAME",
         help="Columns (arrays of an .npz) with one person's labels each, by name or pattern such "
         "as 'rater_*'; repeatable.",
-        rich_help_panel=READING,
     ),
 ]
 AnnotatorColumn = Annotated[
     str | None,
-    typer.Option(
-        help="Column that says who gave the label, where each row is one vote; needs --id-column.",
-        rich_help_panel=READING,
+    reading(
+        help="Column that says who gave the label, where each row is one vote; needs --id-column."
     ),
 ]
 Group = Annotated[
     str | None,
-    typer.Option(
+    reading(
         help="Column (array of an .npz) with the source, month or other group of each example, to "
-        "report wrong labels by group; not used for training.",
-        rich_help_panel=READING,
+        "report wrong labels by group; not used for training."
     ),
 ]
 DropColumn = Annotated[
-    list[str] | None,
-    typer.Option(help="Column of a table to leave out; repeatable.", rich_help_panel=READING),
+    list[str] | None, reading(help="Column of a table to leave out; repeatable.")
 ]
 MergeLabels = Annotated[
     bool,
-    typer.Option(
+    reading(
         "--merge-labels",
         help="Make one class of labels that differ in capitals or blanks alone, such as OK and ok.",
-        rich_help_panel=READING,
     ),
 ]
 Multilabel = Annotated[
     list[str] | None,
-    typer.Option(
+    reading(
         help="Columns of a table with several labels an example, by name or pattern such as "
-        "'tag_*': a run for each column and one joint report. Repeatable.",
-        rich_help_panel=READING,
+        "'tag_*': a run for each column and one joint report. Repeatable."
     ),
 ]
-DataDir = Annotated[
-    Path | None,
-    typer.Option(help="Folder with the files of a benchmark set.", rich_help_panel=READING),
-]
-ImageSize = Annotated[
-    int | None,
-    typer.Option(help="Scale images to this edge, in pixels.", rich_help_panel=READING),
-]
-MaxBad = Annotated[
-    float,
-    typer.Option(
-        help="Stop if more than this share of the files is unreadable.", rich_help_panel=READING
-    ),
-]
+DataDir = Annotated[Path | None, reading(help="Folder with the files of a benchmark set.")]
+ImageSize = Annotated[int | None, reading(help="Scale images to this edge, in pixels.")]
+MaxBad = Annotated[float, reading(help="Stop if more than this share of the files is unreadable.")]
 Cache = Annotated[
     Path | None,
-    typer.Option(
-        help="Folder for encoded vectors, and for decoded images that exceed memory.",
-        rich_help_panel=READING,
-    ),
+    reading(help="Folder for encoded vectors, and for decoded images that exceed memory."),
 ]
-MemoryGb = Annotated[
-    float,
-    typer.Option(
-        help="Keep images in memory if they need at most this much.", rich_help_panel=READING
-    ),
-]
+MemoryGb = Annotated[float, reading(help="Keep images in memory if they need at most this much.")]
 TextModel = Annotated[
-    Path | None,
-    typer.Option(
-        help="Folder with a transformer model to embed texts with.", rich_help_panel=READING
-    ),
+    Path | None, reading(help="Folder with a transformer model to embed texts with.")
 ]
 Flip = Annotated[
     bool | None,
-    typer.Option(
+    reading(
         "--flip/--no-flip",
         help="Whether mirrored images keep their label (not for digits and letters).",
-        rich_help_panel=READING,
         show_default="yes, but for digits and mnist",
     ),
 ]
 Test = Annotated[
     str | None,
-    typer.Option(
-        help="Test data with trusted labels: measured after every epoch, never used to choose.",
-        rich_help_panel=READING,
+    reading(
+        help="Test data with trusted labels: measured after every epoch, never used to choose."
     ),
 ]
 Noise = Annotated[
     str | None,
-    typer.Option(
+    reading(
         help="Add wrong labels on purpose to test a method, such as symmetric:0.4 or pair:0.3; "
-        "docs/data.md lists the kinds.",
-        rich_help_panel=READING,
+        "docs/data.md lists the kinds."
     ),
 ]
 MethodName = Annotated[
     str,
-    typer.Option(
+    training(
         "--method",
         "-m",
         help="auto (DPC, joined with a softmax regression where held-out labels say so), or one "
         "that `labelproof methods` lists, alone.",
-        rich_help_panel=TRAINING,
     ),
 ]
 Net = Annotated[
     str,
-    typer.Option(
+    training(
         help="auto (by the data's size, or the recipe's), preact18, preact18_he, preact18_narrow, "
         "preact32, resnet14, resnet32, resnet44, resnet56, resnet34, resnet50, "
         "resnet101, wrn28_10, inception_resnet_v2, compact, cnn9, cnn8, cnn6, lenet, cnn, mlp; or "
-        "timm:NAME, a pretrained network that is trained further.",
-        rich_help_panel=TRAINING,
+        "timm:NAME, a pretrained network that is trained further."
     ),
 ]
 Encoder = Annotated[
     str,
-    typer.Option(
+    training(
         help="What makes vectors of pictures or texts before training: auto, none (train on pixels "
         "from scratch), a name that `labelproof encoders` lists, timm:NAME, hf:NAME or an ONNX "
-        "file.",
-        rich_help_panel=TRAINING,
+        "file."
     ),
 ]
-Epochs = Annotated[int | None, typer.Option(help="Passes over the data.", rich_help_panel=TRAINING)]
+Epochs = Annotated[int | None, training(help="Passes over the data.")]
 Recipe = Annotated[
     str | None,
-    typer.Option(
+    training(
         help="Start from published settings, such as cifar10-symmetric-0.5, or for dpc `paper`: "
         "the published algorithm on any data. `labelproof methods --json` lists all, and which of "
-        "them are ours.",
-        rich_help_panel=TRAINING,
+        "them are ours."
     ),
 ]
 Set = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="NAME=VALUE",
-        help="Change a hyper-parameter, such as lr=0.01; repeatable.",
-        rich_help_panel=TRAINING,
+    training(
+        "--set", metavar="NAME=VALUE", help="Change a hyper-parameter, such as lr=0.01; repeatable."
     ),
 ]
 Calibrate = Annotated[
     How | None,
-    typer.Option(
+    training(
         help="folds: train again without each of two to ten folds and judge each label by a "
         "network that has not seen it (best, takes longest); quick: judge by the run itself; off. "
         "folds where left out, quick with --recipe.",
-        rich_help_panel=TRAINING,
         show_default=False,
     ),
 ]
 ReviewBudget = Annotated[
     int | None,
-    typer.Option(
-        help="Call this many labels suspects, the likeliest to be wrong.",
-        rich_help_panel=JUDGING,
-        show_default=False,
-    ),
+    judging(help="Call this many labels suspects, the likeliest to be wrong.", show_default=False),
 ]
-Seed = Annotated[int, typer.Option(help="Seed of all random numbers.", rich_help_panel=TRAINING)]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.", rich_help_panel=TRAINING)]
+Seed = Annotated[int, training(help="Seed of all random numbers.")]
+Device = Annotated[str, training(help="auto, cpu, cuda or mps.")]
 PrecisionName = Annotated[
     str,
-    typer.Option(
+    judging(
         "--precision",
         metavar="NUMBER|auto|fp32|bf16",
         help="A number such as 0.8: call as many labels suspects as are expected to be this "
         "precise. A word: the number type of the network's trunk; auto takes bf16 on GPUs alone.",
-        rich_help_panel=JUDGING,
     ),
 ]
 
@@ -275,8 +214,7 @@ Details = Annotated[
     ),
 ]
 ShowViews = Annotated[
-    Path | None,
-    typer.Option(help="Save a picture of the changed images that a method trains on."),
+    Path | None, typer.Option(help="Save a picture of the changed images that a method trains on.")
 ]
 
 
