@@ -42,11 +42,12 @@ def test_refined_targets_on_fixed_tensors():
     probs = torch.stack([learner.net(view).softmax(1) for view in x.views]).mean(0)
     squares = probs**2 / (probs**2).sum(1, keepdim=True)  # T = 1/2 squares and renormalises
     given = F.one_hot(x.y, 3).float()
-    torch.testing.assert_close(TINY.co_refine(learner, x, torch.ones(4), run), given)
-    torch.testing.assert_close(TINY.co_refine(learner, x, torch.zeros(4), run), squares)
+    torch.testing.assert_close(TINY.guess.refined(learner, x, given, torch.ones(4)), given)
+    torch.testing.assert_close(TINY.guess.refined(learner, x, given, torch.zeros(4)), squares)
     blend = 0.7 * given + 0.3 * probs
     blend = blend**2 / (blend**2).sum(1, keepdim=True)
-    torch.testing.assert_close(TINY.co_refine(learner, x, torch.full((4,), 0.7), run), blend)
+    refined = TINY.guess.refined(learner, x, given, torch.full((4,), 0.7))
+    torch.testing.assert_close(refined, blend)
 
 
 def test_guessed_targets_come_from_both_networks():
@@ -56,8 +57,8 @@ def test_guessed_targets_come_from_both_networks():
     nets = (first.net, second.net)
     probs = torch.stack([net(view).softmax(1) for net in nets for view in u.views]).mean(0)
     squares = probs**2 / (probs**2).sum(1, keepdim=True)
-    torch.testing.assert_close(TINY.co_guess(first, second, u), squares)
-    torch.testing.assert_close(TINY.co_guess(second, first, u), squares)
+    torch.testing.assert_close(TINY.guess.guessed(first, second, u), squares)
+    torch.testing.assert_close(TINY.guess.guessed(second, first, u), squares)
 
 
 class Fixed:

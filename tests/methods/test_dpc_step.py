@@ -91,7 +91,7 @@ def close(ours: Tensor, expected: Tensor) -> None:
 def test_refinement_never_relabels(w):
     x = batch(2, [i % C for i in range(200)], 3)
     given = nn.functional.one_hot(x.y, C).float()
-    refined = METHOD.refine(ECHO, x, given, torch.full((200,), w))
+    refined = METHOD.guess.refined(ECHO, x, given, torch.full((200,), w))
     assert torch.equal(refined.argmax(1), x.y)
     close(refined.sum(1), torch.ones(200))
 
@@ -101,7 +101,7 @@ def test_refinement_by_hand():
     given = nn.functional.one_hot(x.y, C).float()
     mean = (rho(x.views[0]) + rho(x.views[1])) / 2
     target = (0.75 * given + 0.25 * mean) ** 2  # T = 0.5
-    refined = METHOD.refine(ECHO, x, given, torch.tensor([0.75]))
+    refined = METHOD.guess.refined(ECHO, x, given, torch.tensor([0.75]))
     close(refined, target / target.sum(1, keepdim=True))
 
 
@@ -110,7 +110,7 @@ def test_co_guessing_is_the_mean_of_both_networks_over_both_views():
     first, second = u.views
     mean = (rho(first) + rho(second) + rho(-first) + rho(-second)) / 4
     expected = mean**2 / (mean**2).sum(1, keepdim=True)
-    close(METHOD.co_guess(ECHO, OPPOSITE, u), expected)
+    close(METHOD.guess.guessed(ECHO, OPPOSITE, u), expected)
 
 
 def test_all_rows_mix_with_one_weight_and_one_permutation():

@@ -173,11 +173,11 @@ def test_targets_come_from_weak_views_and_inputs_from_strong_ones():
     probs = torch.stack([learner.net(view).softmax(1) for view in x.views[:2]]).mean(0)
     blend = w[:, None] * given + (1 - w[:, None]) * probs
     refined = blend**2 / (blend**2).sum(1, keepdim=True)  # T = 1/2 squares and renormalises
-    torch.testing.assert_close(TINY.refine(learner, x, given, w), refined)
+    torch.testing.assert_close(TINY.guess.refined(learner, x, given, w), refined)
     nets = (learner.net, peer.net)
     probs = torch.stack([net(view).softmax(1) for net in nets for view in u.views[:2]]).mean(0)
     guessed = probs**2 / (probs**2).sum(1, keepdim=True)
-    torch.testing.assert_close(TINY.co_guess(learner, peer, u), guessed)
+    torch.testing.assert_close(TINY.guess.guessed(learner, peer, u), guessed)
     still = replace(TINY, alpha=1e-9)  # mixing weights of one
     mixed = still.mix(learner, peer, x, u, w, run)
     torch.testing.assert_close(mixed.x, torch.cat([*x.views[2:], *u.views[2:]]))

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from labelproof import functional as fn
 from labelproof.nets.heads import linear
-from labelproof.training.learner import Learner, adam_or_sgd
+from labelproof.training.learner import Learner, Pair, adam_or_sgd, mean_logits
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
 from labelproof.training.settings import (
@@ -41,7 +41,7 @@ from labelproof.training.settings import (
 class State:
     """What changes during training."""
 
-    learners: tuple[Learner, Learner]
+    learners: Pair
     clean: Tensor  # (N,) probability of the given label, mean of the two networks'
 
 
@@ -92,17 +92,12 @@ class CoTeaching:
 
     def setup(self, run: Run) -> State:
         """Two networks, each with its own optimiser."""
-        return State((self.new_learner(run), self.new_learner(run)), torch.ones(run.task.size))
-
-    def new_learner(self, run: Run) -> Learner:
-        """A network with Adam, or SGD where asked."""
         chosen = adam_or_sgd(self.optimiser, self.lr, self.momentum, self.weight_decay)
-        return run.learner(chosen, label=linear)
+        return State(run.pair(chosen, label=linear), torch.ones(run.task.size))
 
     def logits(self, state: State, x: Tensor) -> Tensor:
         """Mean logits of the two networks, (B, C)."""
-        first, second = state.learners
-        return (first.net(x) + second.net(x)) / 2
+        return mean_logits(state.learners, x)
 
     def predict(self, state: State, x: Tensor) -> Tensor:
         """Mean of the two networks' probabilities, (B, C)."""
@@ -132,8 +127,7 @@ class CoTeaching:
         learner.set_lr(fn.late_decay(self.lr, run.epoch, self.epochs, self.decay_from))
         late = run.epoch >= round(self.decay_from * self.epochs)
         if self.optimiser == "adam":
-            for group in learner.optimiser.param_groups:
-                group["betas"] = (self.late_momentum if late else self.momentum, 0.999)
+            learner.set_adam_momentum(self.late_momentum if late else self.momentum)
 
     def score(self, state: State, run: Run) -> None:
         """Clean probability: what both networks give the given label, (N,)."""

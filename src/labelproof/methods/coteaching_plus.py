@@ -23,7 +23,7 @@ from labelproof import functional as fn
 from labelproof.errors import BadInput
 from labelproof.nets.heads import linear
 from labelproof.training.batches import Batch
-from labelproof.training.learner import Learner, adam_or_sgd
+from labelproof.training.learner import Pair, adam_or_sgd, mean_softmax
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
 from labelproof.training.settings import (
@@ -43,7 +43,7 @@ from labelproof.training.settings import (
 class State:
     """What changes during training."""
 
-    learners: tuple[Learner, Learner]
+    learners: Pair
     clean: Tensor  # (N,) probability of the given label, mean of the two networks'
 
 
@@ -96,17 +96,12 @@ class CoTeachingPlus:
 
     def setup(self, run: Run) -> State:
         """Two networks, each with its own optimiser."""
-        return State((self.new_learner(run), self.new_learner(run)), torch.ones(run.task.size))
-
-    def new_learner(self, run: Run) -> Learner:
-        """A network with Adam, or SGD where asked."""
         chosen = adam_or_sgd(self.optimiser, self.lr, self.momentum, self.weight_decay)
-        return run.learner(chosen, label=linear)
+        return State(run.pair(chosen, label=linear), torch.ones(run.task.size))
 
     def predict(self, state: State, x: Tensor) -> Tensor:
         """Mean of the two networks' softmax, (B, C)."""
-        first, second = state.learners
-        return (first.net(x).softmax(1) + second.net(x).softmax(1)) / 2
+        return mean_softmax(state.learners, x)
 
     def teach(self, state: State, run: Run) -> Logs:
         """One epoch of Co-teaching: small losses of the whole batch are exchanged."""
@@ -151,8 +146,7 @@ class CoTeachingPlus:
             learner.net.train()
             learner.set_lr(fn.late_decay(self.lr, run.epoch, self.epochs, self.decay_from))
             if self.optimiser == "adam":
-                for group in learner.optimiser.param_groups:
-                    group["betas"] = (self.late_momentum if late else self.momentum, 0.999)
+                learner.set_adam_momentum(self.late_momentum if late else self.momentum)
         return fn.forget_rate(run.epoch, self.noise_rate, self.ramp, self.exponent, self.schedule)
 
     def score(self, state: State, run: Run) -> None:

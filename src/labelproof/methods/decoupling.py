@@ -20,7 +20,7 @@ from torch import Tensor
 
 from labelproof import functional as fn
 from labelproof.nets.heads import linear
-from labelproof.training.learner import Learner, adam_or_sgd
+from labelproof.training.learner import Pair, adam_or_sgd, mean_softmax
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
 from labelproof.training.settings import (
@@ -38,7 +38,7 @@ from labelproof.training.settings import (
 class State:
     """What changes during training."""
 
-    learners: tuple[Learner, Learner]
+    learners: Pair
     clean: Tensor  # (N,) probability of the given label, mean of the two networks'
 
 
@@ -78,17 +78,12 @@ class Decoupling:
 
     def setup(self, run: Run) -> State:
         """Two networks."""
-        return State((self.new_learner(run), self.new_learner(run)), torch.ones(run.task.size))
-
-    def new_learner(self, run: Run) -> Learner:
-        """A network with Adam, or SGD where asked."""
         chosen = adam_or_sgd(self.optimiser, self.lr, self.momentum, self.weight_decay)
-        return run.learner(chosen, label=linear)
+        return State(run.pair(chosen, label=linear), torch.ones(run.task.size))
 
     def predict(self, state: State, x: Tensor) -> Tensor:
         """Mean of the two networks' probabilities, (B, C)."""
-        first, second = state.learners
-        return (first.net(x).softmax(1) + second.net(x).softmax(1)) / 2
+        return mean_softmax(state.learners, x)
 
     def warm_up(self, state: State, run: Run) -> Logs:
         """One epoch on all examples, each network by itself."""

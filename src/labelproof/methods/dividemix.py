@@ -15,7 +15,6 @@ Shapes: B batch, C classes, N training examples; X labelled part, U unlabelled p
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import repeat
 from typing import Annotated, ClassVar, Literal
 
 import torch
@@ -26,7 +25,8 @@ from labelproof import functional as fn
 from labelproof.errors import BadInput
 from labelproof.nets.heads import linear
 from labelproof.training.batches import Batch
-from labelproof.training.learner import SGD, Learner
+from labelproof.training.learner import SGD, Learner, Pair, mean_logits
+from labelproof.training.mixmatch import GivenLabels, Guess, Mixed, pairs, parts, square_loss
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
 from labelproof.training.settings import (
@@ -47,18 +47,9 @@ from labelproof.training.settings import (
 class State:
     """What changes during training."""
 
-    learners: tuple[Learner, Learner]
+    learners: Pair
     losses: tuple[Tensor, Tensor]  # (k, N) each: normalised losses of the last k <= average epochs
     clean: Tensor  # (N,) probability that the given label is right, mean of the two networks'
-
-
-@dataclass(frozen=True)
-class Mixed:
-    """A mixed batch: rows of X first, then rows of U, two views each."""
-
-    x: Tensor
-    targets: Tensor  # (rows, C)
-    labelled: int  # how many rows come from X
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,7 +118,7 @@ class DivideMix:
         )
         nothing = torch.zeros(0, run.task.size, device=run.device)
         return State(
-            (run.learner(sgd, label=linear), run.learner(sgd, label=linear)),
+            run.pair(sgd, label=linear),
             (nothing, nothing),
             torch.ones(run.task.size),
         )
@@ -139,8 +130,7 @@ class DivideMix:
 
     def logits(self, state: State, x: Tensor) -> Tensor:
         """Mean logits of the two networks, (B, C)."""
-        first, second = state.learners
-        return (first.net(x) + second.net(x)) / 2
+        return mean_logits(state.learners, x)
 
     def predict(self, state: State, x: Tensor) -> Tensor:
         """Probabilities of the mean logits, (B, C)."""
@@ -156,15 +146,9 @@ class DivideMix:
 
     def fit_given(self, learner: Learner, run: Run) -> None:
         """Cross-entropy on all given labels, plus the negative entropy where asked."""
-        learner.net.train()
-        learner.set_lr(self.learning_rate(run))
-        for batch in run.batches(2 * self.batch):
-            logits = learner.net(batch.views[0])
-            losses = [self.objective.of_labels(logits, batch.y).mean()]
-            if self.confidence_penalty:
-                sure = fn.neg_entropy(self.objective.probability(logits)).mean()
-                losses.append(self.confidence_penalty * sure)
-            run.step(learner, *losses)
+        loss, probability = self.objective.of_labels, self.objective.probability
+        given = GivenLabels(loss, probability, self.confidence_penalty)
+        given.fit(learner, run, 2 * self.batch, self.learning_rate(run))
 
     def learning_rate(self, run: Run) -> float:
         """Constant, then a tenth; or one cycle, at the middle of each epoch."""
@@ -206,8 +190,7 @@ class DivideMix:
 
     def mixmatch(self, learner: Learner, peer: Learner, clean: Tensor, run: Run) -> None:
         """One epoch of one network on the split its peer made."""
-        kept = clean > self.threshold
-        labelled, unlabelled = kept.nonzero().squeeze(1), (~kept).nonzero().squeeze(1)
+        labelled, unlabelled = parts(clean > self.threshold)
         if len(labelled) == 0:  # nothing to trust: another epoch on the given labels
             self.fit_given(learner, run)
             return
@@ -216,39 +199,28 @@ class DivideMix:
         learner.set_lr(self.learning_rate(run))
         batches = run.batches(self.batch, labelled, ("weak", "weak"))
         others = run.batches(self.batch, unlabelled, ("weak", "weak"), forever=True)
-        pairs = zip(batches, others if len(unlabelled) else repeat(None), strict=False)
-        for i, (x, u) in enumerate(pairs):
+        for i, (x, u) in enumerate(pairs(batches, others)):
             mixed = self.mix(learner, peer, x, u, clean[x.index], run)
             elapsed = run.epoch + i / len(batches)
             run.step(learner, *self.losses(learner, mixed, elapsed))
+
+    @property
+    def guess(self) -> Guess:
+        """Targets: co-refinement for X (eq. 3), co-guessing for U, both sharpened (eq. 4)."""
+        return Guess(self.objective.probability, self.temperature)
 
     @torch.no_grad()
     def mix(
         self, learner: Learner, peer: Learner, x: Batch, u: Batch | None, clean: Tensor, run: Run
     ) -> Mixed:
         """Co-refine, co-guess, sharpen, and mix all rows with one weight and one permutation."""
-        targets, inputs = self.co_refine(learner, x, clean, run).repeat(2, 1), [*x.views]
+        given = one_hot(x.y, run.task.num_classes).float()
+        targets, inputs = self.guess.refined(learner, x, given, clean).repeat(2, 1), [*x.views]
         if u is not None:
-            targets = torch.cat([targets, self.co_guess(learner, peer, u).repeat(2, 1)])
+            targets = torch.cat([targets, self.guess.guessed(learner, peer, u).repeat(2, 1)])
             inputs += u.views
         mixed, weight, permutation = fn.mixup(torch.cat(inputs), self.alpha, run.rng)
         return Mixed(mixed, fn.mix(targets, weight, permutation), 2 * len(x.index))
-
-    def co_refine(self, learner: Learner, x: Batch, clean: Tensor, run: Run) -> Tensor:
-        """w y + (1 - w) p with the mean p of both views (eq. 3), sharpened (eq. 4)."""
-        given = one_hot(x.y, run.task.num_classes).float()
-        first, second = self.objective.probability(learner.net(torch.cat(x.views))).chunk(2)
-        w = clean[:, None].float()
-        return fn.sharpen(w * given + (1 - w) * (first + second) / 2, self.temperature)
-
-    def co_guess(self, learner: Learner, peer: Learner, u: Batch) -> Tensor:
-        """Mean of both networks over both views, sharpened."""
-        views = torch.cat(u.views)
-        both = self.objective.probability(learner.net(views)) + self.objective.probability(
-            peer.net(views)
-        )
-        first, second = both.chunk(2)
-        return fn.sharpen((first + second) / 4, self.temperature)
 
     def losses(self, learner: Learner, mixed: Mixed, elapsed: float) -> list[Tensor]:
         """L_X + λ_r L_reg + λ_u(t) L_U (eq. 9 to 12), each a scalar."""
@@ -260,7 +232,6 @@ class DivideMix:
             self.prior_weight * fn.prior_penalty(probs),
         ]
         if self.weight_u and len(logits) > n:
-            square = (probs[n:] - mixed.targets[n:]) ** 2
-            l_u = square.mean() if self.square == "mean" else square.sum(1).mean()
+            l_u = square_loss(probs[n:], mixed.targets[n:], self.square)
             losses.append(self.weight_u * fn.ramp(elapsed, self.warmup, self.ramp) * l_u)
         return losses

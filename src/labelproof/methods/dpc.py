@@ -19,7 +19,7 @@ Equations are numbered as printed in the paper; those without a number are named
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import islice, repeat
+from itertools import islice
 from typing import Annotated, ClassVar, Literal
 
 import torch
@@ -30,7 +30,8 @@ from labelproof import functional as fn
 from labelproof.errors import BadInput
 from labelproof.nets.heads import linear, mlp
 from labelproof.training.batches import Batch, View
-from labelproof.training.learner import SGD, Learner
+from labelproof.training.learner import SGD, Learner, Pair, mean_logits
+from labelproof.training.mixmatch import GivenLabels, Guess, pairs, parts, square_loss
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
 from labelproof.training.settings import (
@@ -56,7 +57,7 @@ USUAL_VARIANCE = 25.0  # of inputs along their main direction, where the learnin
 class State:
     """What changes during training."""
 
-    learners: tuple[Learner, Learner]
+    learners: Pair
     clean: Tensor  # (N,) probability that the given label is right, mean of the two networks'
     outside: Tensor  # (N, C) log-probabilities out of fold, for start="crossfit"; else empty
     unit: float = 1.0  # the learning rate's, for lr_unit="data"
@@ -181,11 +182,11 @@ class DPC:
         """λ' = max(λ, 1 - λ), t' = λ' t_1 + (1 - λ') t_2 for inputs, labels and predictions."""
         targets = one_hot(x.y, run.task.num_classes).float()
         if self.weight_u and u is not None:  # else no loss sees more of them than their argmax
-            targets = self.refine(learner, x, targets, clean)
+            targets = self.guess.refined(learner, x, targets, clean)
         weak, targets = self.draws, targets.repeat(self.draws, 1)
         inputs, strong = [*x.views[:weak]], [*x.views[weak:]]
         if u is not None:
-            targets = torch.cat([targets, self.co_guess(learner, peer, u).repeat(weak, 1)])
+            targets = torch.cat([targets, self.guess.guessed(learner, peer, u).repeat(weak, 1)])
             inputs, strong = [*inputs, *u.views[:weak]], [*strong, *u.views[weak:]]
         plain = torch.cat(inputs)
         mixed, weight, permutation = fn.mixup(plain, self.alpha, run.rng)
@@ -202,18 +203,10 @@ class DPC:
             labelled=weak * len(x.index),
         )
 
-    def refine(self, learner: Learner, x: Batch, given: Tensor, clean: Tensor) -> Tensor:
-        """w y + (1 - w) p, sharpened; its argmax is the given label, the rest is for L_uns."""
-        probs = self.probability(learner.net(torch.cat(x.views[: self.draws])))
-        w, mean = clean[:, None].float(), torch.stack(probs.chunk(self.draws)).sum(0) / self.draws
-        return fn.sharpen(w * given + (1 - w) * mean, self.temperature)
-
-    def co_guess(self, learner: Learner, peer: Learner, u: Batch) -> Tensor:
-        """Mean of both networks over both views, sharpened."""
-        views = torch.cat(u.views[: self.draws])
-        both = self.probability(learner.net(views)) + self.probability(peer.net(views))
-        mean = torch.stack(both.chunk(self.draws)).sum(0) / (2 * self.draws)
-        return fn.sharpen(mean, self.temperature)
+    @property
+    def guess(self) -> Guess:
+        """w y + (1 - w) p for X, whose argmax is the given label; the mean p of both for U."""
+        return Guess(self.probability, self.temperature, self.draws)
 
     def l_sup(self, logits: Tensor, mixed: Mixed, mixed_input: bool) -> Tensor:
         """L_sup = λ' L_edl(x_1, y_1) + (1 - λ') L_edl(x_2, y_2), mean of the labelled rows."""
@@ -226,8 +219,8 @@ class DPC:
 
     def l_uns(self, logits: Tensor, mixed: Mixed) -> Tensor:
         """L_uns = ||ρ' - ρ̂(f(x'))||², mean of the unlabelled rows and, as released, of classes."""
-        square = (self.probability(logits) - mixed.targets[mixed.labelled :]) ** 2
-        return square.mean() if self.square == "mean" else square.sum(1).mean()
+        targets = mixed.targets[mixed.labelled :]
+        return square_loss(self.probability(logits), targets, self.square)
 
     def losses(
         self, learner: Learner, mixed: Mixed, elapsed: float, prior: Tensor | None = None
@@ -277,7 +270,7 @@ class DPC:
         heads = {"label": linear, "mix": mlp} if self.second_head else {"label": linear}
         size, classes = run.task.size, run.task.num_classes
         return State(
-            learners=(run.learner(sgd, **heads), run.learner(sgd, **heads)),
+            learners=run.pair(sgd, **heads),
             clean=torch.ones(size),
             outside=torch.zeros((size, classes) if self.start == "crossfit" else 0),
         )
@@ -300,15 +293,8 @@ class DPC:
 
     def fit_given(self, learner: Learner, run: Run) -> None:
         """L_edl on all given labels, plus the negative entropy where asked."""
-        learner.net.train()
-        learner.set_lr(self.learning_rate(run))
-        for batch in run.batches(2 * self.batch):
-            logits = learner.net(batch.views[0])
-            losses = [self.l_edl(logits, batch.y).mean()]
-            if self.confidence_penalty:
-                sure = fn.neg_entropy(self.probability(logits)).mean()
-                losses.append(self.confidence_penalty * sure)
-            run.step(learner, *losses)
+        given = GivenLabels(self.l_edl, self.probability, self.confidence_penalty)
+        given.fit(learner, run, 2 * self.batch, self.learning_rate(run))
 
     def cross_fit(self, state: State, run: Run) -> Logs:
         """The first split, by linear models that have not seen the labels they judge."""
@@ -354,8 +340,7 @@ class DPC:
         self, learner: Learner, peer: Learner, clean: Tensor, run: Run, unit: float = 1.0
     ) -> None:
         """One epoch of one network on the split its peer made."""
-        kept = clean > self.threshold
-        labelled, unlabelled = kept.nonzero().squeeze(1), (~kept).nonzero().squeeze(1)
+        labelled, unlabelled = parts(clean > self.threshold)
         if len(labelled) == 0:  # nothing to trust: another epoch on the given labels
             self.fit_given(learner, run)
             return
@@ -369,10 +354,9 @@ class DPC:
         drawn = fn.repeated(labelled, run.y[labelled], self.balance, run.rng)
         batches = run.batches(self.batch, drawn, views, forever=steps > 0)
         others = run.batches(self.batch, unlabelled, views, forever=True)
-        pairs = zip(batches, others if len(unlabelled) else repeat(None), strict=False)
         length, given = steps or len(batches), self.prior == "given"
         prior = fn.label_shares(run.y, run.task.num_classes) if given else None
-        for i, (x, u) in enumerate(islice(pairs, length)):
+        for i, (x, u) in enumerate(islice(pairs(batches, others), length)):
             elapsed = run.epoch + i / length
             done = (elapsed - self.before) / max(1, self.epochs - self.before)
             if self.schedule == "cosine":
@@ -392,8 +376,7 @@ class DPC:
 
     def logits(self, state: State, x: Tensor) -> Tensor:
         """Mean logits of the two networks, (B, C)."""
-        first, second = state.learners
-        return (first.net(x) + second.net(x)) / 2
+        return mean_logits(state.learners, x)
 
     def predict(self, state: State, x: Tensor) -> Tensor:
         """Calibrated probabilities of the mean logits, (B, C)."""

@@ -26,7 +26,7 @@ from labelproof import functional as fn
 from labelproof.errors import BadInput
 from labelproof.nets.heads import linear
 from labelproof.training.batches import Batch
-from labelproof.training.learner import Adam, Learner
+from labelproof.training.learner import Adam, Learner, Pair, mean_softmax
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
 from labelproof.training.settings import (
@@ -48,7 +48,7 @@ MOST_DISCARDED = 2.0  # ρ: at most so many are discarded for each one selected
 class State:
     """What changes during training."""
 
-    learners: tuple[Learner, Learner]  # the first one also does the cross-validation
+    learners: Pair  # the first one also does the cross-validation
     start: dict[str, Tensor]  # weights that every fold starts from
     best: dict[str, Tensor]  # weights of the fold's best agreement
     agreement: float  # of those
@@ -138,8 +138,7 @@ class INCV:
 
     def predict(self, state: State, x: Tensor) -> Tensor:
         """Mean of the two networks' probabilities, (B, C)."""
-        first, second = state.learners
-        return (first.net(x).softmax(1) + second.net(x).softmax(1)) / 2
+        return mean_softmax(state.learners, x)
 
     # ---- noisy cross-validation ----
 
@@ -260,7 +259,7 @@ class INCV:
 
     def teach(
         self,
-        learners: tuple[Learner, Learner],
+        learners: Pair,
         run: Run,
         batch: Batch,
         more: Batch | None,

@@ -29,6 +29,7 @@ from labelproof.errors import BadInput
 from labelproof.nets.heads import MultiHead, linear
 from labelproof.training.batches import Batch
 from labelproof.training.learner import SGD, Learner
+from labelproof.training.mixmatch import Mixed, parts, square_loss
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
 from labelproof.training.settings import (
@@ -53,15 +54,6 @@ class State:
     adam: torch.optim.Optimizer  # of the head, while it is trained alone
     adam_block: torch.optim.Optimizer | None  # of the last block and the head, where both are
     clean: Tensor  # (N,) of the given label and its strongest rival, the given label's share
-
-
-@dataclass(frozen=True)
-class Mixed:
-    """A mixed batch: rows of X first, then rows of U, two views each."""
-
-    x: Tensor
-    targets: Tensor  # (rows, C)
-    labelled: int  # how many rows come from X
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -254,7 +246,7 @@ class PES:
 
     def mixmatch(self, learner: Learner, confident: Tensor, run: Run) -> None:
         """N / B steps on labelled and unlabelled examples, either part as often as it takes."""
-        labelled, unlabelled = confident.nonzero().squeeze(1), (~confident).nonzero().squeeze(1)
+        labelled, unlabelled = parts(confident)
         weights = class_weights(run.y[labelled], run.task.num_classes, self.max_weight)
         for_x, for_u = batch_split(len(labelled), len(unlabelled), self.batch)
         steps = max(1, run.task.size // self.batch)
@@ -287,9 +279,8 @@ class PES:
         n, logits = mixed.labelled, learner.net(mixed.x)
         losses = [fn.soft_cross_entropy(logits[:n], weights * mixed.targets[:n]).mean()]
         if self.lambda_u and len(logits) > n:
-            square = (logits[n:].softmax(1) - mixed.targets[n:]) ** 2
             ramped = self.lambda_u * fn.ramp(elapsed, self.early, self.ramp)
-            losses.append(ramped * square.mean())  # over rows and classes
+            losses.append(ramped * square_loss(logits[n:].softmax(1), mixed.targets[n:]))
         return losses
 
 

@@ -27,7 +27,7 @@ from labelproof.data.task import Strong
 from labelproof.functional.mix import low_frequency_mask
 from labelproof.nets.heads import linear
 from labelproof.training.batches import Batch, View
-from labelproof.training.learner import SGD, Learner
+from labelproof.training.learner import SGD, Learner, Pair, mean_logits
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
 from labelproof.training.settings import (
@@ -52,7 +52,7 @@ KEPT, REST = 0, 1  # places in the class shares
 class State:
     """What changes during training."""
 
-    learners: tuple[Learner, Learner]
+    learners: Pair
     shares: Tensor  # (2, 2, C) running class shares: by network, of the kept and of the rest
     clean: Tensor  # (N,) probability of the given label, mean of the two networks
 
@@ -122,15 +122,14 @@ class ProMix:
         heads = {MAIN: linear, PSEUDO: linear}
         classes = run.task.num_classes
         return State(
-            learners=(run.learner(sgd, **heads), run.learner(sgd, **heads)),
+            learners=run.pair(sgd, **heads),
             shares=torch.full((2, 2, classes), 1 / classes, device=run.device),
             clean=torch.ones(run.task.size),
         )
 
     def predict(self, state: State, x: Tensor) -> Tensor:
         """Softmax of the main heads' mean logits, (B, C)."""
-        first, second = state.learners
-        return ((first.net(x) + second.net(x)) / 2).softmax(1)
+        return mean_logits(state.learners, x).softmax(1)
 
     def warm_up(self, state: State, run: Run) -> Logs:
         """One epoch of both main heads on all given labels."""

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from itertools import repeat
 from typing import Annotated, ClassVar, Literal
 
 import torch
@@ -28,7 +27,8 @@ from labelproof.data.task import Strong
 from labelproof.errors import BadInput
 from labelproof.nets.heads import linear
 from labelproof.training.batches import Batch, View
-from labelproof.training.learner import SGD, Learner
+from labelproof.training.learner import SGD, Learner, Pair, mean_logits
+from labelproof.training.mixmatch import GivenLabels, Guess, Mixed, pairs, parts, square_loss
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
 from labelproof.training.settings import (
@@ -63,7 +63,7 @@ def projection(features: int, _classes: int) -> nn.Module:
 class State:
     """What changes during training."""
 
-    learners: tuple[Learner, Learner]
+    learners: Pair
     clean: Tensor  # (N,) probability of the given label, mean of the two networks'
 
 
@@ -75,15 +75,6 @@ class Split:
     weight: Tensor  # (N,) w, the part of the given label in a refined target
     share: float  # R
     given: Tensor  # (N,) probability of the given label
-
-
-@dataclass(frozen=True)
-class Mixed:
-    """A mixed batch: rows of X first, then rows of U, two strong views each."""
-
-    x: Tensor
-    targets: Tensor  # (rows, C)
-    labelled: int  # how many rows come from X
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,9 +144,7 @@ class UniCon:
         """Two networks; the projection exists only where the contrastive loss uses it."""
         sgd = SGD(lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
         heads = {"label": linear, "contrast": projection} if self.lambda_c else {"label": linear}
-        return State(
-            (run.learner(sgd, **heads), run.learner(sgd, **heads)), torch.ones(run.task.size)
-        )
+        return State(run.pair(sgd, **heads), torch.ones(run.task.size))
 
     @property
     def weight_u(self) -> float:
@@ -164,8 +153,7 @@ class UniCon:
 
     def logits(self, state: State, x: Tensor) -> Tensor:
         """Mean logits of the two networks, (B, C)."""
-        first, second = state.learners
-        return (first.net(x) + second.net(x)) / 2
+        return mean_logits(state.learners, x)
 
     def predict(self, state: State, x: Tensor) -> Tensor:
         """Probabilities of the mean logits, (B, C)."""
@@ -181,16 +169,12 @@ class UniCon:
 
     def fit_given(self, learner: Learner, run: Run, lr: float) -> None:
         """Cross-entropy on all given labels, plus the negative entropy where asked."""
-        learner.net.train()
-        learner.set_lr(lr)
-        for batch in run.batches(self.warm_batch or 2 * self.batch):
-            logits = learner.net(batch.views[0])
-            given = one_hot(batch.y, run.task.num_classes).float()
-            losses = [self.objective.of_targets(logits, given).mean()]
-            if self.confidence_penalty:
-                sure = fn.neg_entropy(self.objective.probability(logits)).mean()
-                losses.append(self.confidence_penalty * sure)
-            run.step(learner, *losses)
+
+        def loss(logits: Tensor, labels: Tensor) -> Tensor:
+            return self.objective.of_targets(logits, one_hot(labels, logits.shape[1]).float())
+
+        given = GivenLabels(loss, self.objective.probability, self.confidence_penalty)
+        given.fit(learner, run, self.warm_batch or 2 * self.batch, lr)
 
     def learning_rate(self, run: Run) -> float:
         """A cosine that climbs again after its lowest point, or a step."""
@@ -256,7 +240,7 @@ class UniCon:
 
     def mixmatch(self, learner: Learner, peer: Learner, split: Split, run: Run) -> None:
         """One epoch of one network."""
-        labelled, unlabelled = split.kept.nonzero().squeeze(1), (~split.kept).nonzero().squeeze(1)
+        labelled, unlabelled = parts(split.kept)
         if len(labelled) == 0:  # nothing to trust: another epoch on the given labels
             self.fit_given(learner, run, self.learning_rate(run))
             return
@@ -265,13 +249,17 @@ class UniCon:
         learner.set_lr(self.learning_rate(run))
         batches = run.batches(self.batch, labelled, VIEWS)
         others = run.batches(self.others(split.share), unlabelled, VIEWS, forever=True)
-        pairs = zip(batches, others if len(unlabelled) else repeat(None), strict=False)
-        for i, (x, u) in enumerate(pairs):
+        for i, (x, u) in enumerate(pairs(batches, others)):
             mixed = self.mix(learner, peer, x, u, split.weight[x.index], run)
             losses = self.losses(learner, mixed, run.epoch + i / len(batches))
             if self.lambda_c and u is not None:
                 losses.append(self.lambda_c * self.contrast(learner, u))
             run.step(learner, *losses)
+
+    @property
+    def guess(self) -> Guess:
+        """Targets by the weak views: refined labels for X, guesses of both networks for U."""
+        return Guess(self.objective.probability, self.temperature)
 
     @torch.no_grad()
     def mix(
@@ -280,28 +268,13 @@ class UniCon:
         """Targets by the weak views; strong views mixed with one weight and one permutation."""
         targets = one_hot(x.y, run.task.num_classes).float()
         if (w < 1).any():  # else the given labels are the targets
-            targets = self.refine(learner, x, targets, w)
+            targets = self.guess.refined(learner, x, targets, w)
         targets, inputs = targets.repeat(2, 1), [*x.views[2:]]
         if u is not None:
-            targets = torch.cat([targets, self.co_guess(learner, peer, u).repeat(2, 1)])
+            targets = torch.cat([targets, self.guess.guessed(learner, peer, u).repeat(2, 1)])
             inputs += u.views[2:]
         mixed, weight, permutation = fn.mixup(torch.cat(inputs), self.alpha, run.rng)
         return Mixed(mixed, fn.mix(targets, weight, permutation), 2 * len(x.index))
-
-    def refine(self, learner: Learner, x: Batch, given: Tensor, w: Tensor) -> Tensor:
-        """w y + (1 - w) p with the mean p of both weak views, sharpened."""
-        first, second = self.objective.probability(learner.net(torch.cat(x.views[:2]))).chunk(2)
-        w = w[:, None].float()
-        return fn.sharpen(w * given + (1 - w) * (first + second) / 2, self.temperature)
-
-    def co_guess(self, learner: Learner, peer: Learner, u: Batch) -> Tensor:
-        """Mean of both networks over both weak views, sharpened."""
-        views = torch.cat(u.views[:2])
-        both = self.objective.probability(learner.net(views)) + self.objective.probability(
-            peer.net(views)
-        )
-        first, second = both.chunk(2)
-        return fn.sharpen((first + second) / 4, self.temperature)
 
     def losses(self, learner: Learner, mixed: Mixed, elapsed: float) -> list[Tensor]:
         """L_X + λ_r L_reg + λ_u(t) L_U, each a scalar."""
@@ -312,7 +285,7 @@ class UniCon:
         if self.prior_weight:
             losses.append(self.prior_weight * fn.prior_penalty(probs))
         if self.weight_u and len(logits) > n:
-            l_u = ((probs[n:] - mixed.targets[n:]) ** 2).mean()  # over rows and classes
+            l_u = square_loss(probs[n:], mixed.targets[n:])
             losses.append(self.weight_u * fn.ramp(elapsed, self.warmup, self.ramp) * l_u)
         return losses
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from labelproof.nets.heads import MultiHead
 from labelproof.nets.pretrained import Pretrained, layer_groups
@@ -87,7 +87,25 @@ class Learner:
         finally:
             hook.remove()
 
+    def set_adam_momentum(self, first: float) -> None:
+        """Use this decay of Adam's first moment from the next step on."""
+        for group in self.optimiser.param_groups:
+            group["betas"] = (first, 0.999)
+
     def set_lr(self, lr: float) -> None:
         """Use this learning rate from the next step on."""
         for group in self.optimiser.param_groups:
             group["lr"] = lr * group.get("scale", 1.0)  # layers of a pretrained trunk have theirs
+
+
+Pair = tuple[Learner, Learner]
+
+
+def mean_logits(pair: Pair, x: Tensor) -> Tensor:
+    """Mean logits of two networks, (B, C)."""
+    return (pair[0].net(x) + pair[1].net(x)) / 2
+
+
+def mean_softmax(pair: Pair, x: Tensor) -> Tensor:
+    """Mean softmax of two networks, (B, C)."""
+    return (pair[0].net(x).softmax(1) + pair[1].net(x).softmax(1)) / 2

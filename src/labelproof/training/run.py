@@ -18,7 +18,7 @@ from labelproof.nets.heads import MultiHead, feature_width
 from labelproof.nets.sharded import Sharded, Share
 from labelproof.training import ranks
 from labelproof.training.batches import Batches, View, draw_view, read_ahead
-from labelproof.training.learner import SGD, Adam, Learner, weights_of
+from labelproof.training.learner import SGD, Adam, Learner, Pair, weights_of
 from labelproof.training.ranks import ALONE, Ranks
 
 Head = Callable[[int, int], nn.Module]  # (features, classes) -> module
@@ -69,6 +69,10 @@ class Run:
         learner = Learner(net, optimiser.of(weights_of(net)))
         learner.set_lr(optimiser.lr)
         return learner
+
+    def pair(self, optimiser: SGD | Adam, **heads: Head) -> Pair:
+        """Two such networks, drawn one after the other."""
+        return self.learner(optimiser, **heads), self.learner(optimiser, **heads)
 
     def _network(self, trunk: nn.Module, heads: dict[str, nn.Module]) -> MultiHead:
         """One for this process alone, or one that all processes compute together."""
