@@ -9,8 +9,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from labelproof.bench.cell import Cell
-from labelproof.bench.results import record_path
+from labelproof.bench.cell import Cell, Experiment
+from labelproof.bench.results import LAST, record_path
+from labelproof.bench.tables import grid
 from labelproof.runs.spec import RunSpec
 
 QUICK = RunSpec(
@@ -26,6 +27,17 @@ QUICK = RunSpec(
 def quick_cell(row: str = "ce") -> Cell:
     """A run of a second: one epoch of cross-entropy on the digits."""
     return Cell(row=row, column="digits", spec=QUICK)
+
+
+def trial(*cells: Cell) -> Experiment:
+    """An experiment of these cells."""
+    return Experiment(
+        name="trial",
+        title="a trial",
+        seeds={"paper": 1, "small": 1, "tiny": 1},
+        cells=lambda scale, sources, seeds: list(cells),
+        finish=lambda results, folder: grid(results, LAST, title="trial").write(folder),
+    )
 
 
 def finished(cell: Cell, cells: Path, summary: dict[str, object]) -> Path:

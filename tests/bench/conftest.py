@@ -8,11 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from bench_cells import trial
 
 from labelproof.__main__ import main
-from labelproof.bench.cell import Cell, Experiment
-from labelproof.bench.results import LAST
-from labelproof.bench.tables import grid
+from labelproof.bench.cell import Cell
 
 
 @pytest.fixture
@@ -39,14 +38,7 @@ def of_cells(monkeypatch):
     """Lets `labelproof bench` know one experiment, made of the cells it is given."""
 
     def put(*cells: Cell) -> None:
-        made = Experiment(
-            name="trial",
-            title="a trial",
-            seeds={"paper": 1, "small": 1, "tiny": 1},
-            cells=lambda scale, sources, seeds: list(cells),
-            finish=lambda results, folder: grid(results, LAST, title="trial").write(folder),
-        )
-        monkeypatch.setattr("labelproof.bench.command.experiment", lambda name: made)
+        monkeypatch.setattr("labelproof.bench.command.experiment", lambda name: trial(*cells))
 
     return put
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import shutil
 import signal
+import sys
 import time
-from dataclasses import replace
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from bench_cells import QUICK, bench_process, quick_cell
+from bench_cells import QUICK, bench_process, quick_cell, trial
 
+from labelproof.__main__ import main
 from labelproof.bench import runner
 from labelproof.bench.asked import Asked
 from labelproof.bench.cell import Cell, Sources
@@ -19,6 +24,7 @@ from labelproof.bench.experiments.all_experiments import experiment
 from labelproof.recipes.recipe_files import recipes_of
 
 VECTORS = ("vectors", "--scale", "tiny", "--methods", "ce", "--labels", "worst", "--jobs", "1")
+BAD = Cell(row="bad", column="digits", spec=replace(QUICK, data="nowhere.npz"))
 
 
 def wait_for(condition, seconds: float = 300) -> None:
@@ -44,18 +50,18 @@ def gone(pid: int) -> bool:
 
 
 def test_a_killed_grid_goes_on_where_it_stopped(labelproof, tmp_path):
-    words = (*VECTORS, "--epochs", 300, "--out", tmp_path / "b")
+    words = (*VECTORS, "--epochs", 40, "--out", tmp_path / "b")
     process = bench_process(*words, cwd=tmp_path)
     wait_for(lambda: len(epochs(tmp_path / "b")) >= 2)
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
     before = len(epochs(tmp_path / "b"))
-    assert before < 300
+    assert before < 40
     assert not list(tmp_path.glob("b/cells/*/summary.json"))
     code, out, err = labelproof("bench", *words)
     assert code == 0, err
     assert "| worst | ce |" in out
-    assert epochs(tmp_path / "b") == list(range(1, 301))
+    assert epochs(tmp_path / "b") == list(range(1, 41))
     log = next((tmp_path / "b" / "cells").glob("*.log")).read_text()
     assert "done before" in log  # continued, not started anew
 
@@ -82,51 +88,83 @@ def test_runs_end_with_a_bench_that_was_killed_alone(tmp_path):
     wait_for(lambda: all(gone(int(pid)) for pid in children), 60)
 
 
-def test_one_failing_cell_does_not_stop_the_others(labelproof, of_cells, tmp_path):
-    bad = Cell(row="bad", column="digits", spec=replace(QUICK, data="nowhere.npz"))
-    of_cells(bad, quick_cell())
-    code, out, err = labelproof("bench", "trial", "--out", "b", "--jobs", 1)
-    assert code == 1
+@dataclass(frozen=True)
+class Ended:
+    """A bench that has ended."""
+
+    folder: Path
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory) -> Ended:
+    """A cell that fails, and one run that stands in two places of the table; run once."""
+    cells, folder = (BAD, quick_cell("one"), quick_cell("two")), tmp_path_factory.mktemp("ended")
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.chdir(folder)
+        patch.setenv("COLUMNS", "200")
+        patch.setattr("labelproof.bench.command.experiment", lambda name: trial(*cells))
+        patch.setattr(sys, "argv", ["labelproof", "bench", "trial", "--out", "b", "--jobs", "1"])
+        with pytest.raises(SystemExit) as stop:
+            main()
+    return Ended(folder / "b", stop.value.code, out.getvalue(), err.getvalue())
+
+
+@pytest.fixture
+def cell(ended, of_cells, tmp_path) -> Path:
+    """The folder of the finished cell, in a copy of that bench which has it alone."""
+    shutil.copytree(ended.folder, tmp_path / "b")
+    of_cells(quick_cell("one"))
+    return next(tmp_path.glob("b/cells/*/summary.json")).parent
+
+
+def test_one_failing_cell_does_not_stop_the_others(labelproof, of_cells, ended, tmp_path):
+    out = ended.out
+    assert ended.code == 1
     assert "| bad | failed |" in out
     assert "nowhere.npz" in out.split("failed:")[1]
     assert "b/cells/" in out.split("failed:")[1]
-    assert "ce, digits, seed 0: done" in err
-    lines = [json.loads(x) for x in (tmp_path / "b/trial-small/results.jsonl").open()]
-    assert [line["state"] for line in lines] == ["failed", "done"]
+    assert "one, digits, seed 0: done" in ended.err
+    lines = [json.loads(x) for x in (ended.folder / "trial-small/results.jsonl").open()]
+    assert [line["state"] for line in lines] == ["failed", "done", "done"]
     assert lines[1]["summary"]["accuracy"]["last"] > 0
-    # once more: only the failed one is tried again, and one that was left half-made is removed
+    # once more: only the failed one is tried again
+    shutil.copytree(ended.folder, tmp_path / "b")
+    of_cells(BAD, quick_cell("one"))
     summary = next(tmp_path.glob("b/cells/*/summary.json"))
     before = summary.stat().st_mtime_ns
     assert labelproof("bench", "trial", "--out", "b")[0] == 1
     assert summary.stat().st_mtime_ns == before
 
 
-def test_a_changed_record_is_run_again_from_the_start(labelproof, of_cells, tmp_path):
-    of_cells(quick_cell())
-    assert labelproof("bench", "trial", "--out", "b")[0] == 0
-    folder = next(path for path in tmp_path.glob("b/cells/*") if path.is_dir())
-    (folder / "stray").touch()
-    record = folder.with_name(f"{folder.name}.cell.json")
+def test_the_same_run_in_two_places_is_run_once(ended):
+    assert len(list(ended.folder.glob("cells/ce-*.log"))) == 1
+    assert ended.out.count("| one |") == ended.out.count("| two |") == 1
+
+
+def test_a_changed_record_is_run_again_from_the_start(labelproof, cell):
+    (cell / "stray").touch()
+    record = cell.with_name(f"{cell.name}.cell.json")
     same = record.read_text()
     record.write_text(same.replace("symmetric:0.4", "symmetric:0.3"))
     assert labelproof("bench", "trial", "--out", "b")[0] == 0
-    assert not (folder / "stray").exists()
-    assert (folder / "summary.json").exists()
+    assert not (cell / "stray").exists()
+    assert (cell / "summary.json").exists()
     assert record.read_text() == same
 
 
-def test_a_run_that_cannot_be_continued_begins_anew(labelproof, of_cells, tmp_path):
-    of_cells(quick_cell())
-    assert labelproof("bench", "trial", "--out", "b")[0] == 0
-    folder = next(path for path in tmp_path.glob("b/cells/*") if path.is_dir())
-    (folder / "summary.json").unlink()
-    record = folder / "run.json"
+def test_a_run_that_cannot_be_continued_begins_anew(labelproof, cell):
+    (cell / "summary.json").unlink()
+    record = cell / "run.json"
     settings = json.loads(record.read_text())
     settings["settings"]["lr"] = 123.0  # as if another version had made it
     record.write_text(json.dumps(settings))
     assert labelproof("bench", "trial", "--out", "b")[0] == 0
     assert json.loads(record.read_text())["settings"]["lr"] != 123.0
-    kept = json.loads((folder.with_name(f"{folder.name}.refused") / "run.json").read_text())
+    kept = json.loads((cell.with_name(f"{cell.name}.refused") / "run.json").read_text())
     assert kept["settings"]["lr"] == 123.0
 
 
@@ -146,14 +184,6 @@ def test_the_command_below_a_table_makes_the_whole_of_it():
     assert asked.whole_grid() == f"{start} x.npz {rest}"
     again = f"{start} /far/x.npz --out b --jobs 99 {rest} --only 'ce, clean'"
     assert asked.command() == again
-
-
-def test_the_same_run_in_two_places_is_run_once(of_cells, labelproof, tmp_path):
-    of_cells(quick_cell("one"), quick_cell("two"))
-    code, out, _ = labelproof("bench", "trial", "--out", "b")
-    assert code == 0
-    assert len(list(tmp_path.glob("b/cells/*.log"))) == 1
-    assert out.count("| one |") == out.count("| two |") == 1
 
 
 def test_two_benches_in_one_folder_are_refused(labelproof, of_cells, monkeypatch, tmp_path):

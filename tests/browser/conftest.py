@@ -10,12 +10,20 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from queue import Queue
+from threading import Thread
 from typing import Any
 
 import pytest
 from pages import Server
 
 from labelproof import pipeline
+from labelproof.cli.make_report import shown_of
+from labelproof.review.refit_job import Again
+from labelproof.review.serve import bind
+from labelproof.review.serve import serve as serve_page
+from labelproof.review.web_app import Desk
+from labelproof.runs.reviewed import open_review
 from labelproof.runs.spec import RunSpec
 
 FLAGS = (
@@ -74,6 +82,23 @@ def serve() -> Iterator[Callable[[Path], Server]]:
     yield start
     for server in started:
         end(server)
+
+
+@pytest.fixture
+def served() -> Callable[[Path], str]:
+    """The address of a run folder's page, served by a thread of this process.
+
+    It spares the seconds in which another process imports PyTorch; the thread ends with this one.
+    """
+
+    def start(folder: Path) -> str:
+        review, address = open_review(folder, write=True), Queue[str]()
+        desk = Desk(review, *shown_of(review), Again(review))
+        words = (desk, bind(None), address.put)
+        Thread(target=serve_page, args=words, daemon=True).start()
+        return address.get(timeout=60)
+
+    return start
 
 
 @pytest.fixture(scope="session")

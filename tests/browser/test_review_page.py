@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
 from made_runs import made_run, table
 
 Serve = Callable[[Path], Server]
+Served = Callable[[Path], str]
 
 
 @pytest.fixture
@@ -120,9 +121,9 @@ def test_a_kill_loses_nothing_that_was_decided(page: Page, serve: Serve, run: Pa
     assert len(decisions(run)) == 4
 
 
-def test_the_grid_works_by_keyboard_alone(page: Page, serve: Serve, run: Path) -> None:
+def test_the_grid_works_by_keyboard_alone(page: Page, served: Served, run: Path) -> None:
     worst = suspects(run)
-    page.open(serve(run).address).ready().worst_first()
+    page.open(served(run)).ready().worst_first()
     page.press("g")
     page.until(lambda: page.js("document.activeElement.closest('#cards > li') !== null"))
     page.press("k")
@@ -143,8 +144,8 @@ def test_the_grid_works_by_keyboard_alone(page: Page, serve: Serve, run: Path) -
     assert page.complaints() == []
 
 
-def test_all_labels_of_a_class_are_decided_at_once(page: Page, serve: Serve, run: Path) -> None:
-    page.open(serve(run).address).ready().worst_first()
+def test_all_labels_of_a_class_are_decided_at_once(page: Page, served: Served, run: Path) -> None:
+    page.open(served(run)).ready().worst_first()
     first = suspects(run)[0]
     mine = [
         row
@@ -173,8 +174,8 @@ def test_all_labels_of_a_class_are_decided_at_once(page: Page, serve: Serve, run
     assert page.complaints() == []
 
 
-def test_the_rest_is_judged_again_after_a_batch(page: Page, serve: Serve, run: Path) -> None:
-    page.open(serve(run).address).ready()  # in the order of gain
+def test_the_rest_is_judged_again_after_a_batch(page: Page, served: Served, run: Path) -> None:
+    page.open(served(run)).ready()  # in the order of gain
     for _ in range(20):
         page.press("k")
     page.until(lambda: len(decisions(run)) == 20)
@@ -240,12 +241,12 @@ def test_everything_that_can_be_pressed_has_a_name(page: Page, shared: Server) -
 
 
 def test_a_hundred_thousand_suspects_stay_a_small_page(
-    page: Page, serve: Serve, tmp_path: Path
+    page: Page, served: Served, tmp_path: Path
 ) -> None:
     run = made_run(tmp_path / "large", size=100_000)
     lines = (run / "labels.csv").read_text().splitlines()
     (run / "labels.csv").write_text("\n".join([lines[0], *(f"{x[:-1]}1" for x in lines[1:])]))
-    page.open(serve(run).address)
+    page.open(served(run))
     page.worst_first()
     page.until_count("0 of 100,000 decided")
     page.press("a")
@@ -259,11 +260,13 @@ def test_a_hundred_thousand_suspects_stay_a_small_page(
     assert page.js("document.querySelectorAll('*').length") < 1500
 
 
-def test_names_cannot_put_anything_into_the_page(page: Page, serve: Serve, tmp_path: Path) -> None:
+def test_names_cannot_put_anything_into_the_page(
+    page: Page, served: Served, tmp_path: Path
+) -> None:
     names = ("<img src=x onerror=document.title='pwned'>", "</script><b>", "&lt;i&gt;")
     ids = [f"<b onclick=1>{i}</b>" for i in range(60)]
     run = made_run(tmp_path / "run", classes=names, ids=ids)
-    page.open(serve(run).address)
+    page.open(served(run))
     page.worst_first()
     worst = suspects(run)[0]
     assert worst["given"] in page.text("verdict")

@@ -128,8 +128,8 @@ def test_labelled_rows_alone_leave_nothing_to_weight() -> None:
 def test_the_estimator_tells_what_it_took() -> None:
     problem = blobs(240, noise=0.3)
     x, y = problem.task.x.take(torch.arange(240)).numpy(), problem.task.y.numpy()
-    settings = {"lambda_u": "auto", "batch": 32}
+    settings = {"lambda_u": "auto", "batch": 32, "steps": 30}
     model = NoisyLabelClassifier(epochs=4, settings=settings, calibrate=False).fit(x, y)
     assert model.method_.lambda_u == model.chosen_["lambda_u"]["value"]
-    fixed = NoisyLabelClassifier(epochs=2, settings={"lambda_u": 25.0}, calibrate=False)
-    assert fixed.fit(x, y).chosen_ == {}
+    fixed = NoisyLabelClassifier(settings={**settings, "lambda_u": 25.0}, calibrate=False)
+    assert fixed.set_params(epochs=2).fit(x, y).chosen_ == {}

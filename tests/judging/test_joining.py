@@ -17,6 +17,7 @@ from labelproof.run_files import CALIBRATION, SUMMARY
 from labelproof.runs.spec import RunSpec
 
 SIZE, CLASSES = 400, 4
+SHORT = {"epochs": 2, "steps": 60}
 
 
 def scored(right: float, seed: int, labels: torch.Tensor) -> torch.Tensor:
@@ -79,7 +80,7 @@ def noisy_table(path: Path) -> np.ndarray:
 
 def test_by_default_both_predict_and_the_files_say_so(tmp_path: Path) -> None:
     test = noisy_table(tmp_path / "table.npz")
-    spec = RunSpec(data=str(tmp_path / "table.npz"), settings={"epochs": 2}, out=tmp_path / "run")
+    spec = RunSpec(data=str(tmp_path / "table.npz"), settings=SHORT, out=tmp_path / "run")
     ended = pipeline.run(spec)
     partner = ended.calibration.link.partner
     assert partner is not None
@@ -99,7 +100,7 @@ def test_by_default_both_predict_and_the_files_say_so(tmp_path: Path) -> None:
 
 def test_a_named_method_predicts_alone(tmp_path: Path) -> None:
     noisy_table(tmp_path / "table.npz")
-    spec = RunSpec(data=str(tmp_path / "table.npz"), method="dpc", settings={"epochs": 2})
+    spec = RunSpec(data=str(tmp_path / "table.npz"), method="dpc", settings=SHORT)
     ended = pipeline.run(spec)
     assert ended.calibration.link.partner is None
     assert ended.summary["joined"] is None

@@ -11,14 +11,14 @@ from labelproof.training.settings import settings_of
 
 
 @pytest.mark.parametrize("name", METHODS)
-@pytest.mark.parametrize("epochs", [2, 3, 4, 5, 7, 12, 59, 400])
-def test_every_recipe_can_be_made_any_length(name: str, epochs: int) -> None:
+def test_every_recipe_can_be_made_any_length(name: str) -> None:
     recipes = [own_data(name, "vectors"), own_data(name, "images")]
     recipes += [published(name, experiment) for experiment in published_names(name)]
-    for recipe in recipes:
+    for epochs in (2, 3, 4, 5, 7, 12, 59, 400):
         if (name, epochs) == ("pes", 3):
             continue  # its supervised form renews two parts after an early stop: four epochs
-        assert shortened(recipe, epochs).epochs == epochs  # none refuses its own settings
+        for recipe in recipes:  # none refuses its own settings
+            assert shortened(recipe, epochs).epochs == epochs, recipe
 
 
 def test_what_is_counted_in_epochs_shrinks_with_them() -> None:
