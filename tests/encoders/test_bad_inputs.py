@@ -72,3 +72,18 @@ def test_texts_that_are_all_empty_are_refused(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("text,label\n" + '"",a\n" ",b\n' * 5)
     with pytest.raises(BadInput, match="but all are blank"):
         load(tmp_path / "t.csv", SourceOptions(text_column="text"))
+
+
+@pytest.mark.parametrize("name", ["minilm", "tf-idf"])
+def test_an_encoder_of_texts_is_refused_for_pictures(tmp_path: Path, name: str) -> None:
+    photos = load(folder(tmp_path / "photos"))
+    with pytest.raises(BadInput, match=f"{name} is for texts"):
+        encoded(photos, name, cache=tmp_path / "cache")
+
+
+@pytest.mark.parametrize("name", ["efficientnet-lite0", "timm:resnet18", "my.onnx"])
+def test_an_encoder_of_pictures_is_refused_for_texts(tmp_path: Path, name: str) -> None:
+    (tmp_path / "t.csv").write_text("text,label\ngood one,a\nbad one,b\ngood two,a\nbad two,b\n")
+    texts = load(tmp_path / "t.csv", SourceOptions(text_column="text"))
+    with pytest.raises(BadInput, match=f"{name} is for pictures"):
+        encoded(texts, name, cache=tmp_path / "cache")

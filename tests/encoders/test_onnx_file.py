@@ -80,5 +80,22 @@ def test_weights_that_lie_elsewhere_and_are_missing_are_refused(tmp_path: Path) 
     model.graph.node.append(onnx.helper.make_node("Mul", ["flat", "w"], ["times"]))
     model.graph.output[0].name = "times"
     path.write_bytes(model.SerializeToString())
-    with pytest.raises(BadInput, match="cannot be opened"):
+    with pytest.raises(BadInput, match=r"the weights of far.onnx in gone.bin beside it, but it is"):
         picture_encoder(str(path))
+
+
+def test_weights_that_lie_beside_the_file_are_part_of_its_digest(tmp_path: Path) -> None:
+    path = encoder_file(tmp_path / "near.onnx")
+    model = onnx.load(path)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.ones(3, np.float32), "w"))
+    model.graph.node.append(onnx.helper.make_node("Mul", ["flat", "w"], ["times"]))
+    model.graph.output[0].name = "times"
+    onnx.save(model, path, save_as_external_data=True, location="w.bin", size_threshold=0)
+    first = picture_encoder(str(path))
+    vectors = first.open()(PICTURES)
+    assert first.graph(PICTURES.shape[1:]).ByteSize() > 0
+    weights = np.frombuffer((tmp_path / "w.bin").read_bytes(), np.float32)
+    (tmp_path / "w.bin").write_bytes((2 * weights).tobytes())
+    second = picture_encoder(str(path))
+    np.testing.assert_allclose(second.open()(PICTURES), 2 * vectors, rtol=1e-5)
+    assert second.digest != first.digest

@@ -34,11 +34,13 @@ def test_a_plan_decodes_a_few_pictures_and_counts_all(photos, monkeypatch):
 
 
 def test_plan_names_the_encoder_where_pixels_take_hours(photos, labelproof):
-    code, out, _ = labelproof("plan", photos, "--encoder", "none", "--net", "resnet50")
+    net = ("--encoder", "none", "--net", "resnet50")
+    code, out, _ = labelproof("plan", photos, "--test", photos, *net)
     assert code == 0
     assert "learn from the pixels, from scratch (resnet50)" in out
     assert "--encoder efficientnet-lite2" in out
     assert f"{PICTURES} of them were looked at" in out
+    assert f"Test:    {QUICK + 40} examples\n" in out
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from labelproof.cli.plan_lines import (
     run_line,
     time_lines,
 )
-from labelproof.cli.read_data import read_raw
+from labelproof.cli.read_data import read_like, read_raw
 from labelproof.cli.specs import spec_from
 from labelproof.data.encoders.glance import glance
 from labelproof.data.encoders.registry import NONE
@@ -57,6 +57,7 @@ def plan(
     cache: opt.Cache = None,
     memory_gb: opt.MemoryGb = 2.0,
     text_model: opt.TextModel = None,
+    test: opt.Test = None,
     flip: opt.Flip = None,
     noise: opt.Noise = None,
     method: opt.MethodName = "auto",
@@ -85,14 +86,16 @@ def _show(spec: RunSpec, details: bool, show_views: Path | None, console: Consol
     part = replace(spec, reading=replace(spec.reading, sample=ROWS))
     read = read_raw(part)
     raw = standing_for_all(read)
+    test = read_like(spec.test, part.reading, read) if spec.test else read.test
+    tested = len(standing_for_all(test)) if test is not None else 0
     seen = glance(raw, NONE if show_views else pipeline.wanted_encoder(spec))
     parts = pipeline.assemble(part, pipeline.Given(data=seen.examples))
     task = parts.prepared.task
-    lines = [data_line(raw, task), class_line(task), *file_lines(raw), *duplicate_lines(read)]
+    lines = [data_line(raw, task), class_line(task), *file_lines(raw, tested), *duplicate_lines(read)]
     console.print("\n".join([*lines, *column_lines(read), *encoder_line(seen), run_line(parts)]))
     torch.optim.SGD([torch.zeros(1)], lr=0.1)  # imports much; a timer must not interrupt that
     with Console(stderr=True).status("measuring a few batches"):
-        coming = forecast(parts, seen.seconds)
+        coming = forecast(parts, seen.seconds * (1 + tested / len(raw)))
     console.print("\n".join(time_lines(coming, parts)))
     if details:
         console.print("\n".join(detail_lines(parts, coming)))

@@ -39,11 +39,12 @@ def class_line(task: Task) -> str:
     return f"Classes: {task.num_classes} ({', '.join(named[:SHOWN] + more)})"
 
 
-def file_lines(examples: Examples) -> list[str]:
-    """The test part, and files that cannot be read."""
+def file_lines(examples: Examples, tested: int) -> list[str]:
+    """The number of test examples, and files that cannot be read."""
     lines = []
-    if examples.test is not None:
-        lines.append(f"Test:    {len(examples.test)} examples came with the data")
+    if tested:
+        came = " came with the data" if examples.test is not None else ""
+        lines.append(f"Test:    {tested} examples{came}")
     bad = examples.about.get("unreadable") or ()
     if bad:
         lines.append(f"Unreadable files, left out: {len(bad)}")
@@ -87,7 +88,7 @@ def encoder_line(seen: Glance) -> list[str]:
     if seen.encoder is None:
         return [seen.why] if seen.why else []
     return [
-        f"Encoder: {seen.encoder}, about {duration(seen.seconds)} for all pictures, once; "
+        f"Encoder: {seen.encoder}, about {duration(seen.seconds)} for these pictures, once; "
         "then kept in the cache"
     ]
 

@@ -9,9 +9,10 @@ from labelproof.data.encoders.choose import worth_encoding
 from labelproof.data.encoders.encode import default_cache
 from labelproof.data.encoders.encoder_protocol import Progress
 from labelproof.data.encoders.picture_encoding import encode_pictures
-from labelproof.data.encoders.registry import AUTO, DEFAULT, NONE, picture_encoder
-from labelproof.data.encoders.text_choice import encode_texts
+from labelproof.data.encoders.registry import AUTO, BUILT_IN, DEFAULT, NONE, picture_encoder
+from labelproof.data.encoders.text_choice import TEXT_NAMES, encode_texts
 from labelproof.data.encoders.texts import AnyTexts
+from labelproof.data.encoders.timm_model import TIMM
 from labelproof.data.examples import Examples
 from labelproof.errors import BadInput
 
@@ -39,8 +40,12 @@ def encoded(
     if name == NONE:
         return examples
     if examples.kind == "images":
+        if name in TEXT_NAMES:
+            raise _misfit(name, "texts", "pictures", f"{DEFAULT}, or another of pictures")
         return _pictures(examples, name, cache or default_cache(), progress)
     if isinstance(examples.encoder, AnyTexts):
+        if name in BUILT_IN or name.startswith(TIMM) or name.lower().endswith(".onnx"):
+            raise _misfit(name, "pictures", "texts", f"{', '.join(TEXT_NAMES)} or hf:NAME")
         return encode_texts(examples, name, cache or default_cache(), progress)
     if name != AUTO:
         raise BadInput(
@@ -48,6 +53,13 @@ def encoded(
             "numbers already; leave out --encoder"
         )
     return examples
+
+
+def _misfit(name: str, meant: str, have: str, fitting: str) -> BadInput:
+    return BadInput(
+        f"expected an encoder of {have}, but {name} is for {meant}; leave out --encoder, or choose "
+        f"{fitting}"
+    )
 
 
 def _pictures(examples: Examples, name: str, cache: Path, progress: Progress | None) -> Examples:

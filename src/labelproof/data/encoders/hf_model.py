@@ -157,8 +157,9 @@ def _try(name: str, network: Features, rule: InputRule) -> None:
 
 
 def _missing(name: str, error: Exception) -> BadInput:
-    first = " ".join(str(error).split())[:120]
+    first = " ".join(str(error).split()).split(". ")[0].rstrip(".")[:200]
+    get = "" if Path(name).exists() else f"; to get it, run: hf download {name}"
     return BadInput(
         f"expected a model with safetensors weights at hf:{name}, a local folder or a model in the "
-        f"hub's cache, but it could not be loaded ({first}); download it first, or check the name"
+        f"hub's cache, but it could not be loaded ({first}); check the name{get}"
     )

@@ -7,6 +7,7 @@ numbers from 0 to 1 separated by commas, and `size`.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ import numpy.typing as npt
 import torch
 
 from labelproof.data.encoders.encoder_protocol import Batch, InputRule, OpenEncoder, Vectors
-from labelproof.data.encoders.onnx_graphs import OPSET, Graph, add_pixels, session
+from labelproof.data.encoders.onnx_graphs import OPSET, PURPOSE, Graph, add_pixels, session
 from labelproof.data.encoders.torch_run import Pixels
 from labelproof.data.encoders.weights import file_digest
 from labelproof.data.optional_packages import need
@@ -99,6 +100,7 @@ def onnx_file(path: Path) -> OnnxFile:
     """
     if not path.is_file():
         raise BadInput(f"expected an ONNX file at {path}, but there is none; check the path")
+    beside = _files_beside(path)
     opened = session(str(path), str(path))
     input_ = _one_input(opened, path)
     output = _one_output(opened, path)
@@ -107,7 +109,7 @@ def onnx_file(path: Path) -> OnnxFile:
     about = opened.get_modelmeta().custom_metadata_map
     return OnnxFile(
         name=str(path.absolute()),
-        digest=file_digest(path),
+        digest=_digest([path, *beside]),
         rule=_rule(input_.type, sides, about, path),
         input=input_.name,
         output=output.name,
@@ -115,6 +117,36 @@ def onnx_file(path: Path) -> OnnxFile:
         last=last,
         rank=len(output.shape),
     )
+
+
+def _files_beside(path: Path) -> list[Path]:
+    """The files beside an ONNX file that hold weights of it.
+
+    Raises:
+        BadInput: If one is missing.
+    """
+    onnx = need("onnx", "export", PURPOSE)
+    try:
+        model = onnx.load(str(path), load_external_data=False)
+    except Exception:  # what is wrong with it, onnxruntime says better
+        return []
+    tensors = [t for t in model.graph.initializer if t.data_location == onnx.TensorProto.EXTERNAL]
+    told = {entry.value for t in tensors for entry in t.external_data if entry.key == "location"}
+    files = [path.parent / name for name in sorted(told)]
+    missing = [file.name for file in files if not file.is_file()]
+    if missing:
+        raise BadInput(
+            f"expected the weights of {path.name} in {', '.join(missing)} beside it, but "
+            f"{'they are' if len(missing) > 1 else 'it is'} not there; copy all files of the "
+            "model, or export it into one file"
+        )
+    return files
+
+
+def _digest(files: Sequence[Path]) -> str:
+    """The digest of a file, or of several together."""
+    parts = [file_digest(file) for file in files]
+    return parts[0] if len(parts) == 1 else hashlib.sha256("".join(parts).encode()).hexdigest()
 
 
 def _one_input(opened: Any, path: Path) -> Any:

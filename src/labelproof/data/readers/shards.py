@@ -8,6 +8,7 @@ made the vectors of which data.
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -151,8 +152,9 @@ def _agreed(paths: list[Path], parts: list[Mapping[str, Any]]) -> dict[str, Any]
             )
     try:
         told = [json.loads(str(part["about"])) for part in parts]
-        first: dict[str, Any] = told[0]
-        other = next((p for p, t in zip(paths, told, strict=True) if t != first), None)
+        first, *_ = same = [{**t, "path": Path(t["path"]).name} for t in told]
+        other = next((p for p, t in zip(paths, same, strict=True) if t != first), None)
+        places = [str(t["path"]) for t in told]  # machines may have the data at different places
     except (ValueError, TypeError, KeyError) as error:
         raise BadInput(
             f"a shard in {paths[0].parent} is damaged ({error}); make it again"
@@ -162,7 +164,7 @@ def _agreed(paths: list[Path], parts: list[Mapping[str, Any]]) -> dict[str, Any]
             f"expected shards of the same data and encoder, but {other.name} is of others than "
             f"{paths[0].name}; make it again"
         )
-    return first
+    return {**told[0], "path": next(filter(os.path.exists, places), places[0])}
 
 
 def _joined(parts: list[Mapping[str, Any]], name: str) -> npt.NDArray[Any]:
