@@ -91,7 +91,12 @@ def _show(spec: RunSpec, details: bool, show_views: Path | None, console: Consol
     seen = glance(raw, NONE if show_views else pipeline.wanted_encoder(spec))
     parts = pipeline.assemble(part, pipeline.Given(data=seen.examples))
     task = parts.prepared.task
-    lines = [data_line(raw, task), class_line(task), *file_lines(raw, tested), *duplicate_lines(read)]
+    lines = [
+        data_line(raw, task),
+        class_line(task),
+        *file_lines(raw, tested),
+        *duplicate_lines(read),
+    ]
     console.print("\n".join([*lines, *column_lines(read), *encoder_line(seen), run_line(parts)]))
     torch.optim.SGD([torch.zeros(1)], lr=0.1)  # imports much; a timer must not interrupt that
     with Console(stderr=True).status("measuring a few batches"):
