@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from PIL import Image
+from sklearn.datasets import load_sample_image
 
 from labelproof.data.encoders.efficientnet_lite import (
     LITE0,
@@ -19,6 +21,7 @@ from labelproof.data.encoders.efficientnet_lite import (
 from labelproof.data.encoders.encoder_protocol import InputRule
 from labelproof.data.encoders.torch_run import Pixels, TorchRun
 from labelproof.errors import BadInput
+from labelproof.judging import health
 
 CLASSIFIER = 1281 * 1000  # which the encoder leaves out
 installed = pytest.mark.skipif(
@@ -125,3 +128,18 @@ def test_weights_that_are_not_installed_say_what_to_install() -> None:
 
 def test_the_network_is_one_vector_a_picture() -> None:
     assert EfficientNetLite(0.25, 0.1).eval()(torch.zeros(2, 3, 33, 33)).shape == (2, 1280)
+
+
+@installed
+def test_photos_that_were_cut_a_little_are_near_duplicates() -> None:
+    photos = [load_sample_image(name) for name in ("china.jpg", "flower.jpg")]
+    corners = [(top, left) for top in (0, 140, 280) for left in (0, 128, 256, 384)]
+    tiles = [photo[y : y + 128, x : x + 128] for photo in photos for y, x in corners]
+    cut = [Image.fromarray(tile).crop((2, 2, 126, 126)) for tile in tiles[::4]]
+    copies = [np.asarray(tile.resize((128, 128))) for tile in cut]
+    near = health.neighbours(torch.from_numpy(LITE0.open()(np.stack(tiles + copies))))
+    limit = health.near_limit(near, health.NEAR_PHOTOS)
+    pairs = {(first, second) for first, second, _ in health.near_duplicates(near, limit)}
+    assert pairs <= {(4 * number, len(tiles) + number) for number in range(len(copies))}
+    assert len(pairs) >= len(copies) - 1
+    assert len(health.near_duplicates(near)) < len(pairs)  # what suits other vectors is too strict

@@ -17,6 +17,7 @@ from torch.nn.functional import normalize
 
 NEIGHBOURS = 10
 NEAR = 0.13  # of the median distance to the nearest neighbour: closer pairs are near-duplicates
+NEAR_PHOTOS = 0.3  # the same for encoded photos: saving one again moves its vector further
 FAR = 2.2  # robust standard deviations of the log-distance: farther examples are outliers
 FENCE = 1.7  # interquartile ranges above the upper quartile of the distance: these are, too
 BLOCK = 2**24  # similarities computed at a time
@@ -87,9 +88,9 @@ def near_duplicates(near: Neighbours, limit: float | None = None) -> list[tuple[
     return sorted(((a, b, d) for (a, b), d in pairs.items()), key=lambda pair: pair[2])
 
 
-def near_limit(near: Neighbours) -> float:
+def near_limit(near: Neighbours, part: float = NEAR) -> float:
     """How near is nearly the same: a small part of the usual distance to the nearest neighbour."""
-    return max(NEAR * near.distance[:, 0].median().item(), 1e-6)
+    return max(part * near.distance[:, 0].median().item(), 1e-6)
 
 
 def leaks(test_near: Neighbours, limit: float) -> list[tuple[int, int, float]]:

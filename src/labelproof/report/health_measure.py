@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d
 
 from labelproof.csv_cells import safe
+from labelproof.data.encoders.picture_encoding import PictureEncoding
 from labelproof.data.examples import Examples, Inputs
 from labelproof.data.task import Audit
 from labelproof.files import write_json, written_whole
@@ -89,8 +90,10 @@ def measure(ended: Judged, audit: Audit, train: Examples) -> Iterable[Finding]:
     vectors = _vectors(train.x, rows)
     if len(vectors) > 2:
         near = health.neighbours(vectors)
-        limit, place = health.near_limit(near), rows.tolist()
-        pairs = [(place[a], place[b], apart) for a, b, apart in health.near_duplicates(near)]
+        encoded = isinstance(train.encoder, PictureEncoding)
+        limit = health.near_limit(near, health.NEAR_PHOTOS if encoded else health.NEAR)
+        place, same = rows.tolist(), health.near_duplicates(near, limit)
+        pairs = [(place[a], place[b], apart) for a, b, apart in same]
         yield from _near(pairs, task.y, classes, len(rows))
         if audit.test_x is not None and len(audit.test_x):
             test = compared(len(audit.test_x))
