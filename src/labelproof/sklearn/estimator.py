@@ -38,6 +38,7 @@ from labelproof.data.readers.frames import (
     from_texts,
     needs_encoding,
 )
+from labelproof.data.readers.picture_lists import are_pictures, stacked
 from labelproof.data.readers.vote_table import annotator_names, encode_votes, is_votes
 from labelproof.data.votes import Votes
 from labelproof.errors import BadInput
@@ -142,7 +143,7 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """Train on inputs X and their given labels y, which may be partly wrong.
 
         Args:
-            X: vectors (N, D), images, texts or a frame.
+            X: vectors (N, D), images as an array or a list (of PIL too), texts or a frame.
             y: a label per example, (N,); or the labels of A annotators, (N, A), blank, NaN or
                 negative where one gave none. The columns of a frame name the annotators.
         """
@@ -269,10 +270,13 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         if needs_encoding(X, like):
             validate_data(self, X, reset=reset, skip_check_array=True)
             return from_features(Handed(x=X, y=_blank(X, like), name="X"), like)
+        if are_pictures(X):
+            X = stacked(X, None if reset else self._size)
         if getattr(X, "ndim", 2) > 2:
             inputs = as_inputs(X, what="X")
             if reset:
                 self.n_features_in_ = math.prod(inputs.shape)
+                self._size = inputs.shape[0], inputs.shape[1]
             pictures = Examples(x=inputs, labels=None)
             seen = like is not None and isinstance(like.encoder, PictureEncoding)
             return encode_like(pictures, like) if like is not None and seen else pictures
