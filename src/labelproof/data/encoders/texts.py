@@ -147,12 +147,13 @@ class TransformerEncoder:
         cut = [text[: LETTERS * self.length] for text in texts]
         order = sorted(range(len(cut)), key=lambda row: len(cut[row]))  # little padding
         parts = [
-            self._embed(tokenizer, model, [cut[row] for row in order[start : start + self.batch]])
+            self.embed(tokenizer, model, [cut[row] for row in order[start : start + self.batch]])
             for start in range(0, len(order), self.batch)
         ]
         return np.asarray(np.concatenate(parts)[np.argsort(order)])
 
-    def _embed(self, tokenizer: Any, model: Any, texts: list[str]) -> Vectors:
+    def embed(self, tokenizer: Any, model: Any, texts: list[str]) -> Vectors:
+        """Unit vectors (B, D) of one batch, by what `load_transformer` gave."""
         tokens = tokenizer(
             texts, padding=True, truncation=True, max_length=self.length, return_tensors="pt"
         )
