@@ -71,6 +71,6 @@ def test_words_are_enough_where_no_sentence_encoder_is_installed(
     assert encoded(before, "tf-idf") is before
 
 
-def test_an_encoder_of_pictures_is_refused() -> None:
-    with pytest.raises(BadInput, match="'efficientnet-lite0' is none; choose auto, tf-idf"):
-        encoded(read(), "efficientnet-lite0")
+def test_a_name_that_is_none_is_refused() -> None:
+    with pytest.raises(BadInput, match="'word2vec' is none; choose auto, tf-idf"):
+        encoded(read(), "word2vec")
