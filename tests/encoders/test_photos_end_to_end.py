@@ -133,6 +133,10 @@ def test_vectors_of_ones_own_keep_their_pictures(trained: Path, tmp_path: Path) 
     with pytest.raises(BadInput, match="expected a file for each of the 24 vectors"):
         load(tmp_path / "own.npz", SourceOptions(files=listed))
     listed.unlink()
+    within = trained / "photos" / "own.npz"
+    np.savez(within, x=vectors, y=np.asarray(photos.labels), files=names)
+    assert load(within).ids == names
+    within.unlink()
 
 
 def test_vectors_with_texts_show_them(tmp_path: Path) -> None:

@@ -276,7 +276,7 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             inputs = as_inputs(X, what="X")
             if reset:
                 self.n_features_in_ = math.prod(inputs.shape)
-                self._size = inputs.shape[0], inputs.shape[1]
+                self._size: tuple[int, int] = inputs.shape[0], inputs.shape[1]
             pictures = Examples(x=inputs, labels=None)
             seen = like is not None and isinstance(like.encoder, PictureEncoding)
             return encode_like(pictures, like) if like is not None and seen else pictures

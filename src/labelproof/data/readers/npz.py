@@ -24,7 +24,8 @@ from labelproof.errors import BadInput
 
 Arrays = Mapping[str, Any]  # arrays; large vectors are left on disk
 VOTES, ANNOTATORS = "votes", "annotators"  # keys of several people's labels and of their names
-SHOWN = ("id", "file", "text")  # arrays that say what a person is shown of each vector
+SHOWN = ("id", "file", "text")  # arrays that say what a person is shown of each vector,
+PLURALS = tuple(f"{name}s" for name in SHOWN)  # also so: np.savez has an argument `file`
 
 
 def load_npz(path: Path, options: SourceOptions, like: Examples | None = None) -> Examples:
@@ -32,7 +33,7 @@ def load_npz(path: Path, options: SourceOptions, like: Examples | None = None) -
     wanted = {"x", "x_test", "y_test", "classes", "y", options.label_key, options.truth_key}
     beside = options.labels if like is None else None
     people = _people(path, options, like) if beside is None else ()
-    wanted |= {VOTES, ANNOTATORS, *people, *SHOWN, options.group}
+    wanted |= {VOTES, ANNOTATORS, *people, *SHOWN, *PLURALS, options.group}
     large = left_on_disk(path, "x", options.memory_gb * 1e9)
     arrays, shapes = read_arrays(path, wanted - {"x"} if large else wanted)
     arrays = {**arrays, "x": large} if large else arrays
@@ -96,7 +97,10 @@ class Shown:
 
 def _shown(arrays: Arrays, options: SourceOptions, path: Path) -> Shown:
     size = len(arrays["x"])
-    columns = {name: _strings(arrays[name], name, size, path) for name in SHOWN if name in arrays}
+    named = {one: name for name, more in zip(SHOWN, PLURALS, strict=True) for one in (more, name)}
+    columns = {
+        name: _strings(arrays[one], one, size, path) for one, name in named.items() if one in arrays
+    }
     root = path.parent
     if options.files is not None:
         columns["file"], root = _listed_files(options, size), options.files.parent
