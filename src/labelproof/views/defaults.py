@@ -1,11 +1,12 @@
 """Views that suit the data, where nobody asked for others.
 
-Shapes: N training examples.
+Shapes: D features, N training examples, n of them in a trial.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -23,7 +24,10 @@ WIDE = 30.0  # ratio of feature spreads above which each feature gets its own sc
 SAMPLE, NUMBERS = 2000, 1_000_000  # examples, and numbers in them, that a scale is chosen on
 FEWEST = 40  # examples below which nothing can be chosen
 FOLDS = 3
-SURE = 2.0  # standard errors that the scale which looks less suited must be ahead
+FEW_COLUMNS = 100  # features up to which waves are tried
+WAVES = 256
+LENGTHS = (1.0, 0.5, 0.25)  # of waves, in typical distances between examples
+SURE = 5.0  # standard errors that waves must be ahead: they can also learn how labels go wrong
 
 
 def default_views(train: Examples, labels: Tensor) -> Views:
@@ -37,11 +41,11 @@ def default_views(train: Examples, labels: Tensor) -> Views:
 
 
 def vector_views(train: Examples, labels: Tensor) -> VectorViews:
-    """Centred vectors on one common scale, or each feature on its own.
+    """Centred vectors on one common scale, or each feature on its own; with waves where they help.
 
     Embeddings share a unit, and blowing up their weakest directions costs accuracy; columns of a
-    table do not share one. So where scales differ widely each feature gets its own, unless softmax
-    regressions predict given labels out of fold clearly better the other way.
+    table do not share one. What few columns say of a class is often no linear function of them.
+    Softmax regressions that predict given labels out of fold decide both.
     """
     mean, std = vector_statistics(train.x)
     each, used = VectorViews(mean=mean, std=std), std[std > 0].double()
@@ -51,23 +55,62 @@ def vector_views(train: Examples, labels: Tensor) -> VectorViews:
     common = VectorViews(mean=mean, std=torch.full_like(std, unit.item()), spread=std / unit)
     wide = bool(used.quantile(0.95) > WIDE * used.quantile(0.05))
     likely, other = (each, common) if wide else (common, each)
-    return other if clearly_better(other, likely, train, labels) else likely
+    trial = Trial.of(train, labels)
+    if trial is None:
+        return likely
+    first, second = trial.likelihood(likely), trial.likelihood(other)
+    better = second.mean() > first.mean()
+    scaled, plain = (other, second) if better else (likely, first)
+    return waved(scaled, trial, plain) if len(used) <= FEW_COLUMNS else scaled
 
 
-def clearly_better(one: VectorViews, other: VectorViews, train: Examples, labels: Tensor) -> bool:
-    """Whether held-out given labels are clearly more probable under one of two scales."""
-    order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(0))
-    some = order[: min(SAMPLE, NUMBERS // max(1, train.x.shape[0]))]
-    if len(some) < FEWEST:
-        return False
-    raw, given, classes = train.x.take(some), labels[some], int(labels.max()) + 1
-    fold = folds_of(given, FOLDS, torch.Generator().manual_seed(0))
-    first, second = (
-        of_label(cross_fit(views.plain(raw), given, classes, fold).log_probs, given)
-        for views in (one, other)
-    )
-    ahead = (first - second).double()
-    return bool(ahead.mean() > SURE * ahead.std() / len(ahead) ** 0.5)
+def waved(views: VectorViews, trial: Trial, plain: Tensor) -> VectorViews:
+    """The views with random waves of the length that predicts given labels best, or without.
+
+    Args:
+        views: without waves.
+        trial: what decides.
+        plain: (n,) the likelihood of the given labels without waves.
+    """
+    chosen, best = views, plain
+    for share in LENGTHS:
+        length = share * math.sqrt(2 * len(views.mean))  # of the distance between two examples
+        bent = replace(views, waves=WAVES, wavelength=length)
+        found = trial.likelihood(bent)
+        if found.mean() > best.mean():
+            chosen, best = bent, found
+    gain = (best - plain).double()
+    return chosen if gain.mean() > SURE * gain.std() / len(gain) ** 0.5 else views
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """Some of the training examples, to compare views by."""
+
+    raw: Tensor  # (n, D)
+    given: Tensor  # (n,)
+    classes: int
+    fold: Tensor  # (n,)
+
+    @staticmethod
+    def of(train: Examples, labels: Tensor) -> Trial | None:
+        """A trial for these examples; None where they are too few."""
+        order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(0))
+        some = order[: min(SAMPLE, NUMBERS // max(1, train.x.shape[0]))]
+        if len(some) < FEWEST:
+            return None
+        given = labels[some]
+        return Trial(
+            raw=train.x.take(some),
+            given=given,
+            classes=int(labels.max()) + 1,
+            fold=folds_of(given, FOLDS, torch.Generator().manual_seed(0)),
+        )
+
+    def likelihood(self, views: VectorViews) -> Tensor:
+        """Logarithmic probability of each given label by regressions without its fold, (n,)."""
+        found = cross_fit(views.plain(self.raw), self.given, self.classes, self.fold)
+        return of_label(found.log_probs, self.given)
 
 
 def image_views(train: Examples) -> ImageViews:

@@ -1,6 +1,6 @@
 """Views of vectors: Gaussian jitter (weak), and jitter with features hidden at random (strong).
 
-Shapes: B batch, D features.
+Shapes: B batch, D features, R waves.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from labelproof.data.task import Strong
+from labelproof.functional.waves import random_waves, with_waves
 
 Numbers = Sequence[float] | Tensor
 
@@ -28,6 +29,8 @@ class VectorViews:
             zero for constant features.
         jitter: Standard deviation of the weak view's noise, in spreads; the strong view doubles it.
         mask: Probability that the strong view hides a feature.
+        waves: How many random waves of the features follow them in every view.
+        wavelength: Their length, in units of the features after the division.
     """
 
     mean: Numbers
@@ -35,26 +38,39 @@ class VectorViews:
     spread: Numbers | None = None
     jitter: float = 0.1
     mask: float = 0.1
+    waves: int = 0
+    wavelength: float = 1.0
 
     def plain(self, x: Tensor) -> Tensor:
-        """`(x - mean) / std`, (B, D)."""
-        mean, scale, _ = self._rows(x.device)
-        return (x.float() - mean) / scale
+        """`(x - mean) / std`, (B, D), and its waves, (B, D + R)."""
+        return self._waved(self._standard(x))
 
     def weak(self, x: Tensor, rng: torch.Generator) -> Tensor:
         """The plain view with Gaussian noise of `jitter` spreads."""
-        return self._jittered(x, self.jitter, rng)
+        return self._waved(self._jittered(x, self.jitter, rng))
 
     def strong(self, x: Tensor, rng: torch.Generator, own: Strong | None = None) -> Tensor:
         """Noise of twice `jitter`, then each feature set to its mean with probability `mask`."""
         noisy = self._jittered(x, 2 * self.jitter, rng)
         hidden = torch.rand(x.shape, generator=rng) < self.mask
-        return noisy.masked_fill(hidden.to(x.device), 0.0)
+        return self._waved(noisy.masked_fill(hidden.to(x.device), 0.0))
+
+    def _standard(self, x: Tensor) -> Tensor:
+        mean, scale, _ = self._rows(x.device)
+        return (x.float() - mean) / scale
+
+    def _waved(self, z: Tensor) -> Tensor:
+        if not self.waves:
+            return z
+        if z.device not in self._drawn:
+            drawn = random_waves(z.shape[1], self.waves, self.wavelength)
+            self._drawn[z.device] = drawn[0].to(z.device), drawn[1].to(z.device)
+        return with_waves(z, *self._drawn[z.device])
 
     def _jittered(self, x: Tensor, amount: float, rng: torch.Generator) -> Tensor:
         _, _, unit = self._rows(x.device)
         noise = torch.randn(x.shape, generator=rng).to(x.device)
-        return self.plain(x) + amount * unit * noise
+        return self._standard(x) + amount * unit * noise
 
     def _rows(self, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
         """Mean, scale and unit of jitter on a device: made once, not for every batch."""
@@ -64,6 +80,10 @@ class VectorViews:
             unit = (std != 0).float() if self.spread is None else _row(self.spread, device)
             self._made[device] = _row(self.mean, device), scale, unit
         return self._made[device]
+
+    @cached_property
+    def _drawn(self) -> dict[torch.device, tuple[Tensor, Tensor]]:
+        return {}
 
     @cached_property
     def _made(self) -> dict[torch.device, tuple[Tensor, Tensor, Tensor]]:
