@@ -94,7 +94,9 @@ def assemble(spec: RunSpec, given: Given = NOTHING) -> Assembled:
     net = given.net or chosen_net(spec.net, spec.trained, data.kind, spec.recipe)
     if isinstance(net, str) and is_timm(net) and data.kind == "images":
         data = replace(data, normalise=colours(net))
-    prepared, held = prepare(data, given.test, spec.noise, spec.seed), None
+    # a network of the user's own takes vectors as wide as the user's
+    prepared = prepare(data, given.test, spec.noise, spec.seed, waves=isinstance(net, str))
+    held = None
     if spec.reviewed:
         prepared, data, held = hold(prepared, data, spec.reviewed)
     method = given.method or chosen_method(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -89,6 +90,9 @@ def test_the_plain_view_of_vectors_is_the_same() -> None:
     views = VectorViews(mean=torch.tensor([1.0, 2.0]), std=torch.tensor([3.0, 0.0]))
     x = torch.randn(4, 2)
     assert torch.equal(PlainVectors(views)(x), views.plain(x))
+    waved = replace(views, waves=5, wavelength=0.7)
+    assert waved.plain(x).shape == (4, 7)
+    assert torch.equal(PlainVectors(waved)(x), waved.plain(x))
 
 
 def test_a_folder_loads_again_and_tells_nothing_of_the_training_set(

@@ -75,9 +75,11 @@ def test_views_survive_the_record() -> None:
         ImageViews(mean=(0.1, 0.2, 0.3), std=(0.5,) * 3, crop="resized", flip=False),
     ):
         assert views_of(json.loads(json.dumps(views_record(views)))) == views
-    vector = VectorViews(mean=torch.rand(3), std=torch.rand(3), spread=torch.rand(3))
+    vector = VectorViews(mean=torch.rand(3), std=torch.rand(3), spread=torch.rand(3), waves=4)
     again = views_of(json.loads(json.dumps(views_record(vector))))
     assert isinstance(again, VectorViews)
+    x = torch.randn(2, 3)
+    assert torch.equal(again.plain(x), vector.plain(x))
     assert torch.equal(torch.as_tensor(again.std), torch.as_tensor(vector.std))
 
 

@@ -24,7 +24,7 @@ from labelproof.data.encoders.picture_encoding import PictureEncoding
 from labelproof.data.optional_packages import need
 from labelproof.errors import BadInput, RunFailed
 from labelproof.files import write_json, written_whole
-from labelproof.functional.waves import random_waves, with_waves
+from labelproof.functional.waves import Waves, random_waves, with_waves
 from labelproof.run_files import RUN
 from labelproof.runs.export_pictures import check_pictures, with_encoder
 from labelproof.runs.load import Loaded
@@ -74,20 +74,23 @@ class PlainVectors(nn.Module):
     std: Tensor
     frequencies: Tensor
     phases: Tensor
+    wave_means: Tensor
 
     def __init__(self, views: VectorViews) -> None:
         super().__init__()
         std = torch.as_tensor(views.std, dtype=torch.float32)
         self.register_buffer("mean", torch.as_tensor(views.mean, dtype=torch.float32))
         self.register_buffer("std", torch.where(std == 0, torch.ones_like(std), std))
-        frequencies, phases = random_waves(len(std), views.waves, views.wavelength)
-        self.register_buffer("frequencies", frequencies)
-        self.register_buffer("phases", phases)
+        waves = random_waves(len(std), views.waves, views.wavelength)
+        self.register_buffer("frequencies", waves.frequencies)
+        self.register_buffer("phases", waves.phases)
+        self.register_buffer("wave_means", waves.means)
 
     def forward(self, x: Tensor) -> Tensor:
         """float32 (B, D) to float32 (B, D), or (B, D + R) with waves."""
         z = (x - self.mean) / self.std
-        return with_waves(z, self.frequencies, self.phases) if len(self.phases) else z
+        waves = Waves(self.frequencies, self.phases, self.wave_means)
+        return with_waves(z, waves) if len(self.phases) else z
 
 
 class Whole(nn.Module):

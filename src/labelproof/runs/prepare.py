@@ -68,7 +68,12 @@ class Assembled:
 
 
 def prepare(
-    train: Examples, test: Examples | None = None, noise: str | None = None, seed: int = 0
+    train: Examples,
+    test: Examples | None = None,
+    noise: str | None = None,
+    seed: int = 0,
+    *,
+    waves: bool = True,
 ) -> Prepared:
     """Make the task of training examples, and the audit of their truth and the test examples.
 
@@ -77,6 +82,7 @@ def prepare(
         test: test examples read like `train`; the ones that came with it where None.
         noise: such as `symmetric:0.4`: wrong labels put in on purpose; the old ones become truth.
         seed: of the noise.
+        waves: whether random waves of vectors may follow them, where these help.
     """
     if train.labels is None or train.classes is None:
         raise BadInput("training data needs a label for every example; name them with --labels.")
@@ -103,7 +109,7 @@ def prepare(
         x=train.x,
         y=given.long(),
         classes=train.classes,
-        views=default_views(train, given.long()),
+        views=default_views(train, given.long(), waves=waves),
         kind=train.kind,
         votes=train.votes,
     )

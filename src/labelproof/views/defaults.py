@@ -6,6 +6,7 @@ Shapes: D features, N training examples, n of them in a trial.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -26,21 +27,22 @@ FEWEST = 40  # examples below which nothing can be chosen
 FOLDS = 3
 FEW_COLUMNS = 100  # features up to which waves are tried
 WAVES = 256
-LENGTHS = (1.0, 0.5, 0.25)  # of waves, in typical distances between examples
-SURE = 5.0  # standard errors that waves must be ahead: they can also learn how labels go wrong
+LENGTHS = (1.0, 0.5, 0.25)  # of waves, in typical distances between two examples
+LEAST, SURE = 1.0, 2.0  # standard errors that the less likely scale, and waves, must be ahead
 
 
-def default_views(train: Examples, labels: Tensor) -> Views:
+def default_views(train: Examples, labels: Tensor, *, waves: bool = True) -> Views:
     """Views that suit the data: statistics of the training set, or the published ones.
 
     Args:
         train: the training examples.
         labels: (N,) their given labels.
+        waves: whether random waves may follow few columns, where these help.
     """
-    return vector_views(train, labels) if train.kind == "vectors" else image_views(train)
+    return vector_views(train, labels, waves) if train.kind == "vectors" else image_views(train)
 
 
-def vector_views(train: Examples, labels: Tensor) -> VectorViews:
+def vector_views(train: Examples, labels: Tensor, waves: bool = True) -> VectorViews:
     """Centred vectors on one common scale, or each feature on its own; with waves where they help.
 
     Embeddings share a unit, and blowing up their weakest directions costs accuracy; columns of a
@@ -53,34 +55,43 @@ def vector_views(train: Examples, labels: Tensor) -> VectorViews:
         return each
     unit = used.square().mean().sqrt()
     common = VectorViews(mean=mean, std=torch.full_like(std, unit.item()), spread=std / unit)
+    few = len(used) <= FEW_COLUMNS
     wide = bool(used.quantile(0.95) > WIDE * used.quantile(0.05))
     likely, other = (each, common) if wide else (common, each)
     trial = Trial.of(train, labels)
     if trial is None:
         return likely
     first, second = trial.likelihood(likely), trial.likelihood(other)
-    better = second.mean() > first.mean()
-    scaled, plain = (other, second) if better else (likely, first)
-    return waved(scaled, trial, plain) if len(used) <= FEW_COLUMNS else scaled
+    plain, best = (other, second) if lead(second, first) > LEAST else (likely, first)
+    return waved(plain, best, (likely, other), trial) if waves and few else plain
 
 
-def waved(views: VectorViews, trial: Trial, plain: Tensor) -> VectorViews:
-    """The views with random waves of the length that predicts given labels best, or without.
+def waved(
+    plain: VectorViews, likelihood: Tensor, scales: Sequence[VectorViews], trial: Trial
+) -> VectorViews:
+    """Views with the random waves that predict given labels most surely better, or none.
 
     Args:
-        views: without waves.
+        plain: the views without waves.
+        likelihood: (n,) of the given labels under them.
+        scales: what waves are tried on.
         trial: what decides.
-        plain: (n,) the likelihood of the given labels without waves.
     """
-    chosen, best = views, plain
-    for share in LENGTHS:
-        length = share * math.sqrt(2 * len(views.mean))  # of the distance between two examples
-        bent = replace(views, waves=WAVES, wavelength=length)
-        found = trial.likelihood(bent)
-        if found.mean() > best.mean():
-            chosen, best = bent, found
-    gain = (best - plain).double()
-    return chosen if gain.mean() > SURE * gain.std() / len(gain) ** 0.5 else views
+    chosen, ahead = plain, SURE
+    for views in scales:
+        for share in LENGTHS:
+            length = share * math.sqrt(2 * len(views.mean))
+            bent = replace(views, waves=WAVES, wavelength=length)
+            found = lead(trial.likelihood(bent), likelihood)
+            if found > ahead:
+                chosen, ahead = bent, found
+    return chosen
+
+
+def lead(one: Tensor, other: Tensor) -> float:
+    """How far one set of likelihoods (n,) is ahead of another, in standard errors."""
+    gain = (one - other).double()
+    return (gain.mean() / (gain.std() / len(gain) ** 0.5).clamp_min(1e-12)).item()
 
 
 @dataclass(frozen=True, kw_only=True)

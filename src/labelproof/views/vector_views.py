@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from labelproof.data.task import Strong
-from labelproof.functional.waves import random_waves, with_waves
+from labelproof.functional.waves import Waves, random_waves, with_waves
 
 Numbers = Sequence[float] | Tensor
 
@@ -64,8 +64,8 @@ class VectorViews:
             return z
         if z.device not in self._drawn:
             drawn = random_waves(z.shape[1], self.waves, self.wavelength)
-            self._drawn[z.device] = drawn[0].to(z.device), drawn[1].to(z.device)
-        return with_waves(z, *self._drawn[z.device])
+            self._drawn[z.device] = Waves(*(part.to(z.device) for part in drawn))
+        return with_waves(z, self._drawn[z.device])
 
     def _jittered(self, x: Tensor, amount: float, rng: torch.Generator) -> Tensor:
         _, _, unit = self._rows(x.device)
@@ -82,7 +82,7 @@ class VectorViews:
         return self._made[device]
 
     @cached_property
-    def _drawn(self) -> dict[torch.device, tuple[Tensor, Tensor]]:
+    def _drawn(self) -> dict[torch.device, Waves]:
         return {}
 
     @cached_property
