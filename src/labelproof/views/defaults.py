@@ -91,7 +91,7 @@ def waved(
 def lead(one: Tensor, other: Tensor) -> float:
     """How far one set of likelihoods (n,) is ahead of another, in standard errors."""
     gain = (one - other).double()
-    return (gain.mean() / (gain.std() / len(gain) ** 0.5).clamp_min(1e-12)).item()
+    return float(gain.mean() / (gain.std() / len(gain) ** 0.5).clamp_min(1e-12))
 
 
 @dataclass(frozen=True, kw_only=True)
