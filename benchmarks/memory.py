@@ -67,11 +67,14 @@ def train(examples: Examples, batches: int, size: int) -> None:
     optimiser = torch.optim.SGD(net.parameters(), lr=0.01)
     stream = Batches(
         task=task,
+        x=task.x,
+        y=task.y,
         index=torch.arange(task.size),
         size=size,
         views=("weak",),
         forever=True,
-        rng=torch.Generator().manual_seed(0),
+        rng=(rng := torch.Generator().manual_seed(0)),
+        host_rng=rng,
         order=torch.Generator().manual_seed(1),
         device=torch.device("cpu"),
     )

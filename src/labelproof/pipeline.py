@@ -19,6 +19,7 @@ from labelproof.data.encoders.registry import AUTO, NONE
 from labelproof.data.examples import Examples
 from labelproof.data.readers import Progress, load
 from labelproof.data.readers.published.named import NAMES
+from labelproof.data.task import Task
 from labelproof.errors import BadInput
 from labelproof.judging.tune import choose_lambda_u, decided, undecided
 from labelproof.judging.verdict import Judged, judge
@@ -32,10 +33,11 @@ from labelproof.runs.lock import locked
 from labelproof.runs.prepare import Assembled, prepare
 from labelproof.runs.spec import RunSpec
 from labelproof.training import ranks
+from labelproof.training.kernels import fused, reproducible
 from labelproof.training.log import Reporter, Silent
 from labelproof.training.loop import train
 from labelproof.training.protocol import Method
-from labelproof.training.run import pick_device
+from labelproof.training.run import Trunk, pick_device
 from labelproof.training.tensorboard import Tensorboard
 from labelproof.training.trunk import Net, make_trunk
 
@@ -106,6 +108,9 @@ def assemble(spec: RunSpec, given: Given = NOTHING) -> Assembled:
         views = with_views(prepared.task.views, spec.trained, spec.recipe)
         prepared = replace(prepared, task=replace(prepared.task, views=views))
     trunk, name = make_trunk(net, prepared.task)
+    device = pick_device(spec.device)
+    if spec.compile:
+        trunk = _fused(trunk, prepared.task, method, device)
     return Assembled(
         spec=spec,
         data=data,
@@ -115,8 +120,17 @@ def assemble(spec: RunSpec, given: Given = NOTHING) -> Assembled:
         method=method,
         trunk=trunk,
         net=name,
-        device=pick_device(spec.device),
+        device=device,
     )
+
+
+def _fused(trunk: Trunk, task: Task, method: Method, device: torch.device) -> Trunk:
+    if method.about.second_order:
+        raise BadInput(
+            f"{method.about.title} takes second derivatives, which torch.compile cannot give; "
+            "leave out --compile."
+        )
+    return fused(trunk, task.views.plain(task.x.take(torch.arange(min(2, task.size)))), device)
 
 
 def run(
@@ -140,7 +154,11 @@ def run(
     parts, folder = assemble(spec, given), spec.out
     if announce is not None:
         announce(parts)
-    with locked(folder) if folder else nullcontext(), threads_of(folder if resume else None):
+    with (
+        locked(folder) if folder else nullcontext(),
+        threads_of(folder if resume else None),
+        reproducible(spec.deterministic),
+    ):
         return _run(parts, given, resume, reporter)
 
 

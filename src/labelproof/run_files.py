@@ -4,6 +4,7 @@ RUN = "run.json"  # the spec of the run, and facts about it
 METRICS = "metrics.jsonl"  # a line an epoch
 CHECKPOINT = "checkpoint.pt"  # where to go on
 LABELS = "labels.csv"  # every label, the most suspicious first
+LABELS_INDEX = "labels.index.npz"  # the same as arrays, where it is long
 SUMMARY = "summary.json"
 MODEL = "model.safetensors"
 CALIBRATION = "calibration.json"

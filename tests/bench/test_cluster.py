@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 
 import pytest
 import torch
+from bench_cells import quick_cell
 
-from labelproof.bench import gpus
+from labelproof.bench import gpus, runner
 
 GRID = ("vectors", "--scale", "tiny", "--methods", "ce", "--labels", "worst", "--epochs", 2)
 
@@ -49,3 +51,33 @@ def test_runs_are_spread_over_the_gpus(monkeypatch, environment, expected):
         taken.append(gpus.least_used(there, taken))
     assert taken == [*expected, *expected, expected[0]]
     assert gpus.least_used((), ()) == ""
+
+
+def test_several_processes_train_a_cell(tmp_path, monkeypatch):
+    monkeypatch.setattr(runner, "together", lambda jobs: 2)
+    cell, ended = quick_cell(), []
+    errors = runner.run_cells(
+        [cell],
+        tmp_path,
+        1,
+        show=lambda _: None,
+        ended=lambda *told: ended.append(told[:2]),
+        launcher="torchrun",
+    )
+    assert not errors
+    assert ended == [(cell, "")]
+    assert json.loads((tmp_path / cell.name / "run.json").read_text())["processes"] == 2
+
+
+def test_an_unknown_launcher_is_refused(labelproof, tmp_path):
+    code, _, err = labelproof("bench", *GRID, "--out", tmp_path / "b", "--launcher", "slurm")
+    assert code == 2
+    assert "there is no launcher 'slurm'; use local or torchrun." in err
+
+
+def test_processes_of_a_run_share_gpus_and_cores(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 8)
+    assert [runner.together(jobs) for jobs in (1, 2, 3, 16)] == [8, 4, 2, 1]
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    monkeypatch.setattr(runner.os, "cpu_count", lambda: 4)
+    assert [runner.together(jobs) for jobs in (1, 4)] == [4, 1]

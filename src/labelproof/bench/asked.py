@@ -10,6 +10,7 @@ from pathlib import Path
 from labelproof.bench import gpus
 from labelproof.bench.cell import Cell, Experiment, Scale, Sources
 from labelproof.bench.grid_progress import place
+from labelproof.bench.runner import Launcher
 from labelproof.errors import BadInput
 
 CORES = len(gpus.visible()) or os.cpu_count() or 1  # runs at a time unless told
@@ -27,6 +28,7 @@ class Asked:
     seeds: int | None = None
     only: str | None = None
     jobs: int = CORES
+    launcher: Launcher = "local"
 
     def cells(self) -> list[Cell]:
         """The whole grid."""
@@ -66,6 +68,7 @@ class Asked:
             "--labels": ",".join(sources.labels) if sources.labels else None,
             "--only": self.only,
             "--epochs": sources.epochs,
+            "--launcher": self.launcher if self.launcher != "local" else None,
         }
         given = {name: str(value) for name, value in options.items() if value is not None}
         flags = ["--blocks"] if sources.blocks else []
@@ -77,7 +80,7 @@ class Asked:
         sources = self.sources
         data, human = (_named(path) for path in (sources.data, sources.human_labels))
         here = replace(sources, out=OUT, data=data, human_labels=human)
-        return replace(self, sources=here, only=None, jobs=CORES).command()
+        return replace(self, sources=here, only=None, jobs=CORES, launcher="local").command()
 
 
 def _named(path: Path | None) -> Path | None:

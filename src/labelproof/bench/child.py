@@ -1,9 +1,10 @@
 """The process of one cell: it reads a spec, carries it out, and ends with the bench.
 
-    python -m labelproof.bench.child PARENT MAKER < SPEC
+    python -m labelproof.bench.child PARENT MAKER SPEC
 
 A bench that was killed must not leave runs behind: they would write to the folders that its
-successor continues. So this process watches for the end of its parent.
+successor continues. So this process watches for the end of the bench, which is its parent, or
+with `torchrun` the parent of that.
 """
 
 from __future__ import annotations
@@ -24,17 +25,17 @@ def main() -> None:
     """Run one cell."""
     parent, maker = int(sys.argv[1]), sys.argv[2]
     threading.Thread(target=watch, args=(parent,), daemon=True).start()
-    carry_out(lambda: run(maker, sys.stdin.buffer.read()))
+    carry_out(lambda: run(maker, Path(sys.argv[3])))
 
 
-def run(maker: str, text: bytes) -> None:
+def run(maker: str, file: Path) -> None:
     """Carry out the spec, from where a run that was stopped left it."""
     import msgspec  # imports are here, so that Ctrl-C during them is quiet
     from rich.console import Console
 
     from labelproof.runs.spec import read_spec
 
-    spec = read_spec(msgspec.json.decode(text), Path("standard input"))
+    spec = read_spec(msgspec.json.decode(file.read_bytes()), file)
     if maker == "cleanlab":
         from labelproof.bench.cleanlab_rival import run as run_cleanlab
 
@@ -45,22 +46,33 @@ def run(maker: str, text: bytes) -> None:
         run_rival(spec, maker)
     else:
         from labelproof import pipeline
+        from labelproof.training import ranks
         from labelproof.training.log import reporter_for
 
-        pipeline.run(spec, resume=True, reporter=reporter_for(Console(stderr=True)))
+        with ranks.joined() as here:
+            told = reporter_for(Console(stderr=True)) if here.first else None
+            pipeline.run(spec, resume=True, reporter=told)
 
 
 def watch(parent: int) -> None:
-    """Press Ctrl-C once the parent is another process than the one that started this one."""
+    """Press Ctrl-C once the process that this one works for is gone."""
     looks = 0
     while looks < PATIENCE:
         time.sleep(0.5)
-        if os.getppid() == parent:
+        if os.getppid() == parent or ("LOCAL_RANK" in os.environ and _lives(parent)):
             continue
         if not looks:
             os.kill(os.getpid(), signal.SIGINT)
         looks += 1
     os._exit(1)
+
+
+def _lives(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 if __name__ == "__main__":

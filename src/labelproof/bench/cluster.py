@@ -9,7 +9,7 @@ from pathlib import Path
 from labelproof.bench.asked import Asked
 from labelproof.bench.cell import Cell
 from labelproof.bench.results import is_done
-from labelproof.bench.runner import run_cells
+from labelproof.bench.runner import Launcher, run_cells
 from labelproof.errors import BadInput
 
 
@@ -19,11 +19,15 @@ def cell_commands(asked: Asked, picked: Sequence[Cell], runs: Path) -> list[str]
     return [f"{asked.command()} --cell {shlex.quote(name)}" for name in waiting]
 
 
-def run_one(cells: Sequence[Cell], name: str, runs: Path, jobs: int) -> str:
+def run_one(
+    cells: Sequence[Cell], name: str, runs: Path, jobs: int, launcher: Launcher = "local"
+) -> str:
     """Run the cell with this name alone; its error, or nothing."""
     chosen = [cell for cell in cells if cell.name == name]
     if not chosen:
         raise BadInput(f"this grid has no cell {name!r}; --print-cells prints them all.")
     runs.mkdir(parents=True, exist_ok=True)
-    errors = run_cells(chosen[:1], runs, jobs, show=lambda _: None, ended=lambda *_: None)
+    errors = run_cells(
+        chosen[:1], runs, jobs, show=lambda _: None, ended=lambda *_: None, launcher=launcher
+    )
     return errors.get(name, "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import cast, get_args
 
 import typer
 from rich.console import Console
@@ -17,7 +18,7 @@ from labelproof.bench.experiments.all_experiments import NAMES, experiment
 from labelproof.bench.grid_progress import Display, place
 from labelproof.bench.recipe_origin import SETTINGS, settings_files
 from labelproof.bench.results import Results, read_record, write_results
-from labelproof.bench.runner import alone, run_cells
+from labelproof.bench.runner import Launcher, alone, run_cells
 from labelproof.errors import BadInput, RunFailed
 from labelproof.training.settings import nearest
 
@@ -28,7 +29,8 @@ def bench(
     data: opt.Data = None,
     human_labels: opt.HumanLabels = None,
     out: opt.Out = OUT,
-    jobs: opt.Jobs = CORES,
+    jobs: opt.Jobs = None,
+    launcher: opt.LauncherName = "local",
     seeds: opt.Seeds = None,
     methods: opt.Methods = None,
     labels: opt.Labels = None,
@@ -60,7 +62,9 @@ def bench(
         epochs=epochs,
         blocks=blocks,
     )
-    asked = Asked(experiment(name), _scale(scale), sources, seeds, only, jobs)
+    how = _launcher(launcher)
+    jobs = jobs or (CORES if how == "local" else 1)
+    asked = Asked(experiment(name), _scale(scale), sources, seeds, only, jobs, how)
     cells = asked.cells()
     picked = asked.picked(cells)
     if dry_run:
@@ -73,14 +77,14 @@ def bench(
             typer.echo(command)
         return
     if cell is not None:
-        _run_alone(cells, cell, out / "cells", jobs)
+        _run_alone(cells, cell, out / "cells", jobs, how)
         return
     with alone(out):
         sys.exit(_run(asked, cells, [] if collect else picked))
 
 
-def _run_alone(cells: list[Cell], name: str, runs: Path, jobs: int) -> None:
-    if error := run_one(cells, name, runs, jobs):
+def _run_alone(cells: list[Cell], name: str, runs: Path, jobs: int, launcher: Launcher) -> None:
+    if error := run_one(cells, name, runs, jobs, launcher):
         raise RunFailed(f"the cell {name} failed: {error}")
     typer.echo(f"finished: {runs / name}")
 
@@ -102,7 +106,14 @@ def _run(asked: Asked, cells: list[Cell], picked: list[Cell]) -> int:
     total = len({cell.name for cell in picked})
     try:
         with Display(console, runs, total) as display:
-            run_cells(picked, runs, asked.jobs, show=display.show, ended=keep)
+            run_cells(
+                picked,
+                runs,
+                asked.jobs,
+                show=display.show,
+                ended=keep,
+                launcher=asked.launcher,
+            )
     except KeyboardInterrupt:
         console.print(
             "\nStopped. Finished cells are kept. To continue the others from their last whole "
@@ -142,6 +153,13 @@ def _split(text: str | None) -> tuple[str, ...] | None:
     if not names:
         raise BadInput(f"expected names such as ce,dpc, but {text!r} has none.")
     return names
+
+
+def _launcher(text: str) -> Launcher:
+    for known in get_args(Launcher):
+        if text == known:
+            return cast(Launcher, known)
+    raise BadInput(f"there is no launcher {text!r}; use local or torchrun.")
 
 
 def _scale(text: str) -> Scale:

@@ -30,7 +30,16 @@ HumanLabels = Annotated[
 ]
 Out = Annotated[Path, typer.Option(help="Folder for runs, results, tables and figures.")]
 Jobs = Annotated[
-    int, typer.Option(help="Runs at a time; by default one for each GPU, or each core.", min=1)
+    int | None,
+    typer.Option(help="Runs at a time; by default one for each GPU, or each core.", min=1),
+]
+LauncherName = Annotated[
+    str,
+    typer.Option(
+        "--launcher",
+        help="local: each run is one process; torchrun: several processes train each run, as many "
+        "as GPUs or cores are there for it (by default one run at a time).",
+    ),
 ]
 Seeds = Annotated[
     int | None, typer.Option(help="How many seeds (0, 1, ...) every cell is run with.", min=1)

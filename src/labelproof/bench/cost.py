@@ -6,7 +6,6 @@ itself are not seen, so a method that takes them costs more than is counted.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -15,7 +14,7 @@ from torch import Tensor, nn
 
 from labelproof.data.examples import Subset
 from labelproof.data.task import Task
-from labelproof.training.estimate import entered
+from labelproof.training.estimate import clock, entered
 from labelproof.training.protocol import Method
 from labelproof.training.run import Run, Trunk
 
@@ -61,11 +60,11 @@ def units(task: Task, method: Method) -> float:
     return total
 
 
-def pass_seconds(task: Task, trunk: Trunk) -> float:
+def pass_seconds(task: Task, trunk: Trunk, device: torch.device) -> float:
     """Seconds of one forward pass of one example, a third of a pass that is trained on."""
-    net = trunk()
-    x = task.views.plain(task.x.take(torch.arange(min(BATCH, task.size))))
+    net = trunk().to(device)
+    x = task.views.plain(task.x.take(torch.arange(min(BATCH, task.size))).to(device))
     net(x).mean().backward()  # the first pass pays for set-up
-    start = time.perf_counter()
+    start = clock(device)
     net(x).mean().backward()
-    return (time.perf_counter() - start) / 3 / len(x)
+    return (clock(device) - start) / 3 / len(x)

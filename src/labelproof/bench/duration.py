@@ -155,7 +155,7 @@ class Reader:
         task = parts.prepared.task
         key = (parts.net, task.x.shape)
         if key not in self._passes:
-            self._passes[key] = pass_seconds(task, parts.trunk)
+            self._passes[key] = pass_seconds(task, parts.trunk, parts.device)
         return units(task, parts.method) * task.size * self._passes[key]
 
     def _look(self, spec: RunSpec) -> Glance:

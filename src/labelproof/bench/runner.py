@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
 import shutil
 import signal
@@ -15,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from labelproof.bench import gpus
 from labelproof.bench.cell import Cell
@@ -22,11 +21,11 @@ from labelproof.bench.results import is_done, record_path, same_record
 from labelproof.errors import BadInput
 from labelproof.files import write_json
 from labelproof.run_files import RUN
-from labelproof.runs.spec import RunSpec
 
 POLL = 0.2  # seconds between looks at the running processes
 GRACE = 15.0  # seconds a stopped run has to end by itself
 REFUSED = 2  # exit code of `labelproof fit` for what it cannot use
+SAID = "labelproof: "  # begins the sentence of a run that failed
 WAIT = 20.0  # seconds to wait for the last processes of a bench that was killed
 
 
@@ -52,12 +51,19 @@ class Progress:
     running: tuple[Running, ...]
 
 
+Launcher = Literal["local", "torchrun"]
 Show = Callable[[Progress], None]
 Ended = Callable[[Cell, str, float], None]  # a cell, its error or "", seconds
 
 
 def run_cells(
-    cells: Sequence[Cell], folder: Path, jobs: int, *, show: Show, ended: Ended
+    cells: Sequence[Cell],
+    folder: Path,
+    jobs: int,
+    *,
+    show: Show,
+    ended: Ended,
+    launcher: Launcher = "local",
 ) -> dict[str, str]:
     """Run every cell that is not finished; returns the errors of those that failed, by name.
 
@@ -67,6 +73,7 @@ def run_cells(
         jobs: processes at a time.
         show: called several times a second.
         ended: called after every cell that ran.
+        launcher: whether a run is one process, or several that `torchrun` starts.
     """
     unique = {cell.name: cell for cell in cells}
     waiting = deque(sorted((c for c in unique.values() if not is_done(c, folder)), key=_seed))
@@ -77,7 +84,10 @@ def run_cells(
         while waiting or running:
             while waiting and len(running) < jobs:
                 gpu = gpus.least_used(there, (job.gpu for job in running))
-                running.append(start(waiting.popleft(), folder, threads(jobs), gpu))
+                if launcher == "torchrun":
+                    running.append(start(waiting.popleft(), folder, 1, processes=together(jobs)))
+                else:
+                    running.append(start(waiting.popleft(), folder, threads(jobs), gpu))
             time.sleep(POLL)
             for job in [job for job in running if job.process.poll() is not None]:
                 running.remove(job)
@@ -105,36 +115,38 @@ def threads(jobs: int) -> int:
     return max(1, (os.cpu_count() or 1) // jobs)
 
 
-def start(cell: Cell, cells: Path, threads: int, gpu: str = "") -> Running:
+def together(jobs: int) -> int:
+    """Processes of one run, so that all runs together use each GPU, or each core, once."""
+    return max(1, (len(gpus.visible()) or os.cpu_count() or 1) // jobs)
+
+
+def start(cell: Cell, cells: Path, threads: int, gpu: str = "", processes: int = 1) -> Running:
     """Begin or continue a cell; what another record left in its folder is removed."""
     folder, log = cells / cell.name, cells / f"{cell.name}.log"
     if cell.maker != "fit" or not same_record(cell, cells):
         discard(folder)
     write_json(record_path(cell, cells), cell.record())
     resumed = (folder / RUN).exists()
-    words = [sys.executable, "-m", "labelproof.bench.child", str(os.getpid()), cell.maker]
+    spec = cells / f"{cell.name}.spec.json"
+    write_json(spec, replace(cell.spec, out=folder).describe())
+    words = ["-m", "labelproof.bench.child", str(os.getpid()), cell.maker, str(spec)]
+    if processes > 1 and cell.maker == "fit":
+        count = ["--nproc-per-node", str(processes)]
+        words = ["-m", "torch.distributed.run", "--standalone", *count, *words]
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "OMP_WAIT_POLICY": "PASSIVE"}
     if gpu:
         environment[gpus.NAME] = gpu
     with log.open("wb") as file:
         process = subprocess.Popen(
-            words,
-            stdin=subprocess.PIPE,
+            [sys.executable, *words],
+            stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=subprocess.STDOUT,
             env={**environment, "COLUMNS": "200"},
             close_fds=False,  # the lock stays as long as any run lives
         )
-    _tell(process, replace(cell.spec, out=folder))
     began = time.monotonic()
     return Running(cell=cell, process=process, log=log, started=began, resumed=resumed, gpu=gpu)
-
-
-def _tell(process: subprocess.Popen[bytes], spec: RunSpec) -> None:
-    """Hand the spec over; a process that is gone already will be seen to have failed."""
-    assert process.stdin is not None
-    with contextlib.suppress(BrokenPipeError), process.stdin as pipe:
-        pipe.write(json.dumps(spec.describe()).encode())
 
 
 def discard(folder: Path) -> None:
@@ -166,7 +178,8 @@ def what_went_wrong(job: Running, cells: Path) -> str:
     if code is not None and code < 0:
         return f"signal {-code} ended it; it may have run out of memory"
     lines = job.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    return lines[-1].removeprefix("labelproof: ") if lines else f"it ended with code {code}"
+    told = [line for line in lines if line.startswith(SAID)] or lines  # torchrun says more after it
+    return told[-1].removeprefix(SAID) if told else f"it ended with code {code}"
 
 
 def stop(running: Sequence[Running]) -> None:

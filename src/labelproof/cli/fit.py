@@ -72,6 +72,8 @@ def fit(
     seed: opt.Seed = 0,
     device: opt.Device = "auto",
     precision: opt.PrecisionName = "auto",
+    compile: opt.Compile = False,
+    deterministic: opt.Deterministic = False,
     out: opt.Out = None,
     tensorboard: opt.Tensorboard = False,
     resume: opt.Resume = False,

@@ -195,6 +195,22 @@ PrecisionName = Annotated[
         "precise. A word: the number type of the network's trunk; auto takes bf16 on GPUs alone.",
     ),
 ]
+Compile = Annotated[
+    bool,
+    typer.Option(
+        "--compile",
+        help="Fuse the network's operations with torch.compile; without it where that fails.",
+        rich_help_panel=TRAINING,
+    ),
+]
+Deterministic = Annotated[
+    bool,
+    typer.Option(
+        "--deterministic",
+        help="On a GPU: compute so that the same bits come again, which is slower.",
+        rich_help_panel=TRAINING,
+    ),
+]
 
 Out = Annotated[Path | None, typer.Option(help="Run folder; by default runs/DATA-METHOD.")]
 Tensorboard = Annotated[

@@ -11,6 +11,7 @@ Shapes: B batch, C classes.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -52,12 +53,29 @@ def log_alpha(z: Tensor) -> Tensor:
 
 
 def _odd_series(u: Tensor, coefficients: tuple[float, ...]) -> Tensor:
-    """Sum of coefficients[k] u^(2k+1), by Horner's rule."""
+    """Sum of coefficients[k] u^(2k+1), by Horner's rule, or in two operations on a GPU."""
+    if u.device.type != "cpu":
+        return _by_powers(u, coefficients)
     square = u * u
     total = square * coefficients[-1]
     for coefficient in reversed(coefficients[1:-1]):
         total = (total + coefficient) * square
     return (total + coefficients[0]) * u
+
+
+def _by_powers(u: Tensor, coefficients: tuple[float, ...]) -> Tensor:
+    """The same, all powers at once: a GPU has more numbers to spare than operations."""
+    exponents, factors = _constants(coefficients, u.dtype, u.device)
+    return u.unsqueeze(-1).pow(exponents) @ factors
+
+
+@lru_cache(maxsize=64)
+def _constants(
+    coefficients: tuple[float, ...], dtype: torch.dtype, device: torch.device
+) -> tuple[Tensor, Tensor]:
+    """Odd exponents and the coefficients that belong to them, made once for a device."""
+    odd = torch.arange(1, 2 * len(coefficients), 2, dtype=dtype, device=device)
+    return odd, torch.tensor(coefficients, dtype=dtype, device=device)
 
 
 def _trigamma(x: Tensor) -> Tensor:

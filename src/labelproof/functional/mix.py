@@ -45,7 +45,9 @@ class Mixed(NamedTuple):
     permutation: Tensor  # (B,) int64, which row each was mixed with
 
 
-def mixup(x: Tensor, alpha: float, generator: torch.Generator) -> Mixed:
+def mixup(
+    x: Tensor, alpha: float, generator: torch.Generator, order: torch.Generator | None = None
+) -> Mixed:
     """Mix every row of a batch with another, with one weight for the whole batch.
 
     The weight is max(b, 1 - b) with b ~ Beta(α, α), so that each row stays mostly itself.
@@ -53,15 +55,16 @@ def mixup(x: Tensor, alpha: float, generator: torch.Generator) -> Mixed:
     Args:
         x: (B, ...) inputs on any device.
         alpha: α > 0; 0 leaves the batch as it is.
-        generator: the only source of randomness.
+        generator: draws the weight; on the CPU, as the weight is a plain number.
+        order: draws the permutation; best on the device of `x`. `generator` where None.
 
     Returns:
         The mixed inputs, the weight, and the permutation (on the device of `x`); give the last two
         to `mix` to treat targets and other views alike.
     """
     weight = mixing_weight(alpha, generator)
-    order = torch.randperm(len(x), generator=generator, device=generator.device)
-    permutation = order.to(x.device)
+    by = generator if order is None else order
+    permutation = torch.randperm(len(x), generator=by, device=by.device).to(x.device)
     return Mixed(mix(x, weight, permutation), weight, permutation)
 
 

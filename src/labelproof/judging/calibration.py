@@ -51,7 +51,7 @@ from labelproof.judging.stacking import MOST_NEIGHBOURED, MOST_NUMBERS, neighbou
 from labelproof.judging.suspects import Rule
 from labelproof.training.log import Reporter
 from labelproof.training.loop import Result
-from labelproof.training.run import Trunk, forward_all
+from labelproof.training.run import Trunk, collected, forward_all
 
 How = Literal["folds", "quick", "off"]
 
@@ -218,7 +218,7 @@ def inputs_of(result: Result) -> Tensor:
     """The plain view of the training set, (N, D), on the CPU."""
     task = result.task
     parts = forward_all(task.x, task, lambda v: v.flatten(1), result.device)
-    return torch.cat([part.cpu() for part in parts]).float()
+    return collected((part.cpu().float() for part in parts), task.size)
 
 
 def evidence_of(result: Result, views: Floats, seen: bool) -> Evidence:
@@ -271,8 +271,9 @@ def crowd_of(task: Task, scores: Tensor) -> Crowd | None:
 
 def uncalibrated(result: Result) -> Calibration:
     """What the method itself says; with several annotators, what they and it say together."""
-    given, clean, posterior = result.task.y, result.clean, result.probabilities.double()
-    crowd = crowd_of(result.task, posterior.clamp_min(1e-12).log())
+    given, clean, posterior = result.task.y, result.clean, result.probabilities
+    votes = result.task.votes is not None
+    crowd = crowd_of(result.task, posterior.double().clamp_min(1e-12).log()) if votes else None
     if crowd:
         posterior = crowd.posterior
         clean = posterior.gather(1, given[:, None]).squeeze(1).float()
@@ -304,7 +305,8 @@ def linked_scores(result: Result, x: Inputs, link: Link) -> Tensor:
     def said(v: Tensor) -> Tensor:
         return link.joined(scores(result.method, result.state, v, link.of), v)
 
-    return torch.cat([part.cpu() for part in forward_all(x, result.task, said, result.device)])
+    parts = forward_all(x, result.task, said, result.device)
+    return collected((part.cpu() for part in parts), len(x))
 
 
 def _some(result: Result) -> Tensor:

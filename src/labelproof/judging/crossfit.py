@@ -26,7 +26,7 @@ from labelproof.recipes.sizing import main_batch, with_batch
 from labelproof.training.log import Parts, Reporter
 from labelproof.training.loop import Result, train
 from labelproof.training.protocol import Method
-from labelproof.training.run import Trunk, derive_seed, forward_all
+from labelproof.training.run import Trunk, collected, derive_seed, forward_all
 from labelproof.training.settings import settings_of
 from labelproof.training.tensorboard import Tensorboard
 
@@ -98,7 +98,7 @@ def scores_of(result: Result, x: Inputs, of: Scores) -> Tensor:
     parts = forward_all(
         x, result.task, lambda v: scores(result.method, result.state, v, of), result.device
     )
-    return torch.cat([part.cpu() for part in parts])
+    return collected((part.cpu() for part in parts), len(x))
 
 
 def folds(labels: Tensor, count: int, seed: int) -> Tensor:

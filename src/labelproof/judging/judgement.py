@@ -285,7 +285,11 @@ def transition_of(posterior: Floats, labels: Ints) -> Floats:
     A class that nothing seems to belong to says nothing of its labels: they count as right.
     """
     classes = posterior.shape[1]
-    counts = np.zeros((classes, classes))
-    np.add.at(counts.T, labels, posterior)
+    counts = [np.bincount(labels, posterior[:, k], classes) for k in range(classes)]
+    return shares_of_rows(np.stack(counts))
+
+
+def shares_of_rows(counts: Floats) -> Floats:
+    """Counts (C, C) of given labels (columns) for each true class (rows) as shares."""
     total = counts.sum(1, keepdims=True)
-    return np.where(total > 1e-9, counts / np.maximum(total, 1e-9), np.eye(classes))
+    return np.where(total > 1e-9, counts / np.maximum(total, 1e-9), np.eye(len(counts)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import overload
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,28 @@ from labelproof.training.loop import Result
 
 Codes = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.float64]
+BLOCK = 1 << 18  # rows for which (rows, C) numbers are held at a time
+
+
+@dataclass(frozen=True)
+class Names(Sequence[str]):
+    """Names of examples in some order; each is made when asked for, as there may be millions."""
+
+    of: Sequence[str] | None  # by number of the example; its number where None
+    index: Codes  # (n,) numbers of the examples, in this order
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    @overload
+    def __getitem__(self, place: int) -> str: ...
+    @overload
+    def __getitem__(self, place: slice) -> Names: ...
+    def __getitem__(self, place: int | slice) -> str | Names:
+        if isinstance(place, slice):
+            return Names(self.of, self.index[place])
+        index = int(self.index[place])
+        return str(index) if self.of is None else self.of[index]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +45,7 @@ class LabelRows:
     """The label table in the order of labels.csv: the most suspicious label first."""
 
     index: Codes  # (N,) number of the training example
-    ids: tuple[str, ...]
+    ids: Names
     given: Codes  # (N,) class
     suggested: Codes  # (N,) class
     p_clean: Numbers
@@ -38,6 +61,10 @@ class LabelRows:
         labels = np.empty_like(self.given)
         labels[self.index] = self.given
         return labels
+
+    def names(self) -> Names:
+        """Names in the order of the training examples."""
+        return Names(self.ids.of, np.arange(len(self)))
 
     def suspects(self) -> Codes:
         """Rows of the suspects, worst first."""
@@ -66,11 +93,10 @@ class LabelTable:
         Args:
             ids: a name for each training example; its number where None.
         """
-        order = self.worst_first().numpy()
-        names = map(str, order) if ids is None else (ids[i] for i in order.tolist())
+        order = self.worst_first().numpy().astype(np.int64)
         return LabelRows(
-            index=order.astype(np.int64),
-            ids=tuple(names),
+            index=order,
+            ids=Names(ids, order),
             given=self.given.numpy()[order],
             suggested=self.suggested.numpy()[order],
             p_clean=self.p_clean.numpy()[order].astype(np.float64),
@@ -95,15 +121,20 @@ def label_table(
     """
     probs, given, clean = result.probabilities, result.task.y, result.clean
     suspect = clean < 0.5 if suspect is None else suspect
-    judged = knowing_label(probs if posterior is None else posterior.to(probs), given, clean)
-    best_other = judged.scatter(1, given[:, None], -1.0).argmax(1)
-    suggested = torch.where(suspect | (clean < 0.5), best_other, given)
+    suggested, sure, margin = torch.empty_like(given), torch.empty_like(clean), []
+    for rows in map(slice, range(0, len(given), BLOCK), range(BLOCK, len(given) + BLOCK, BLOCK)):
+        label, believed = given[rows], probs[rows] if posterior is None else posterior[rows]
+        judged = knowing_label(believed.to(probs), label, clean[rows])
+        best_other = judged.scatter(1, label[:, None], -1.0).argmax(1)
+        chosen = torch.where(suspect[rows] | (clean[rows] < 0.5), best_other, label)
+        suggested[rows], sure[rows] = chosen, judged.gather(1, chosen[:, None]).squeeze(1)
+        margin.append(fn.label_margin(probs[rows].clamp_min(1e-12).log(), label))
     return LabelTable(
         given=given,
         suggested=suggested,
         p_clean=clean,
-        p_suggested=judged.gather(1, suggested[:, None]).squeeze(1),
-        margin=fn.label_margin(probs.clamp_min(1e-12).log(), given),
+        p_suggested=sure,
+        margin=torch.cat(margin),
         suspect=suspect,
     )
 

@@ -67,9 +67,13 @@ def _rank_within(groups: Codes, gain: Numbers) -> Codes:
 
 def copies_of(scores: npt.NDArray[np.float32], given: Codes) -> Codes:
     """Numbers that are the same for examples with the same scores and label: copies, (N,)."""
-    rows = np.column_stack([np.round(scores.astype(np.float64), 5), given])
-    _, number = np.unique(rows, axis=0, return_inverse=True)
-    return number.reshape(-1).astype(np.int64)
+    columns = [*(np.rint(column.astype(np.float64) * 1e5) for column in scores.T), given]
+    factors = np.random.default_rng(0).integers(2**63, size=len(columns), dtype=np.uint64)
+    key = np.zeros(len(given), dtype=np.uint64)  # a hash: rows themselves take long to sort
+    for column, factor in zip(columns, factors, strict=True):
+        key += column.astype(np.int64).view(np.uint64) * (2 * factor + 1)
+    _, number = np.unique(key, return_inverse=True)
+    return number.astype(np.int64)
 
 
 def posterior_after(scores: Tensor, given: Tensor, index: Tensor, decided: Tensor) -> Tensor:

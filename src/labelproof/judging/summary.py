@@ -15,7 +15,7 @@ from torch import Tensor
 from labelproof import metrics
 from labelproof.data.task import Audit
 from labelproof.judging.calibration import Calibration
-from labelproof.judging.judgement import transition_of
+from labelproof.judging.judgement import shares_of_rows
 from labelproof.judging.label_table import LabelTable
 from labelproof.judging.trust import NOT_JUDGED, doubts
 from labelproof.training.loop import Result
@@ -145,8 +145,9 @@ def of_classes(
 
 def transition_error(estimate: Tensor, truth: Tensor, given: Tensor) -> float:
     """Mean total variation between the rows of an estimated and the realised transition matrix."""
-    sure = torch.nn.functional.one_hot(truth, len(estimate)).double().numpy()
-    realised = torch.from_numpy(transition_of(sure, given.numpy()))
+    classes = len(estimate)
+    counts = torch.bincount(truth * classes + given, minlength=classes**2).double()
+    realised = torch.from_numpy(shares_of_rows(counts.view(classes, classes).numpy()))
     return (realised - estimate).abs().sum(1).mean().item() / 2
 
 

@@ -219,7 +219,9 @@ class DivideMix:
         if u is not None:
             targets = torch.cat([targets, self.guess.guessed(learner, peer, u).repeat(2, 1)])
             inputs += u.views
-        mixed, weight, permutation = fn.mixup(torch.cat(inputs), self.alpha, run.rng)
+        mixed, weight, permutation = fn.mixup(
+            torch.cat(inputs), self.alpha, run.rng, run.device_rng
+        )
         return Mixed(mixed, fn.mix(targets, weight, permutation), 2 * len(x.index))
 
     def losses(self, learner: Learner, mixed: Mixed, elapsed: float) -> list[Tensor]:

@@ -189,7 +189,7 @@ class DPC:
             targets = torch.cat([targets, self.guess.guessed(learner, peer, u).repeat(weak, 1)])
             inputs, strong = [*inputs, *u.views[:weak]], [*strong, *u.views[weak:]]
         plain = torch.cat(inputs)
-        mixed, weight, permutation = fn.mixup(plain, self.alpha, run.rng)
+        mixed, weight, permutation = fn.mixup(plain, self.alpha, run.rng, run.device_rng)
         own = targets.argmax(1)
         return Mixed(
             x=mixed,

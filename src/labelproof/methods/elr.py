@@ -210,7 +210,7 @@ class ELRPlus:
 
     def mixed_loss(self, side: Side, batch: Batch, elapsed: float, run: Run) -> Tensor:
         """Cross-entropy + λ(t) ln(1 - <p, q>) on mixed inputs, labels and targets, (B,)."""
-        mixed, weight, permutation = fn.mixup(batch.views[0], self.alpha, run.rng)
+        mixed, weight, permutation = fn.mixup(batch.views[0], self.alpha, run.rng, run.device_rng)
         labels = fn.mix(one_hot(batch.y, run.task.num_classes).float(), weight, permutation)
         targets = fn.mix(side.targets[batch.index], weight, permutation)
         if self.agree:

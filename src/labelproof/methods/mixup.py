@@ -86,7 +86,7 @@ class Mixup:
         learner.set_lr(fn.step_decay(self.lr, run.epoch, milestones))
         for batch in run.batches(self.batch):
             (x,) = batch.views
-            mixed, weight, permutation = fn.mixup(x, self.alpha, run.rng)
+            mixed, weight, permutation = fn.mixup(x, self.alpha, run.rng, run.device_rng)
             losses = self.mixed_loss(learner.net(mixed), batch.y, weight, permutation)
             run.step(learner, losses.mean())
         return {}

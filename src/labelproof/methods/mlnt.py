@@ -69,6 +69,7 @@ class MLNT:
         code="https://github.com/LiJunnan1992/MLNT",
         cost="(4 + 11 M) N, first order (4 + 5 M) N; of the mentor 3 N",
         evidence=lambda method, state, x: method.objective.log_evidence(state.teacher(x)),
+        second_order=True,
     )
 
     epochs: Count = 240  # of mentor and students together

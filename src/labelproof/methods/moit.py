@@ -165,7 +165,7 @@ class MOIT:
         """Both strong views, each mixed with its own weight and permutation, one pass each."""
         parts, partners, weights = [], [], []
         for view in batch.views[:2]:
-            mixed, weight, permutation = fn.mixup(view, self.alpha, run.rng)
+            mixed, weight, permutation = fn.mixup(view, self.alpha, run.rng, run.device_rng)
             parts.append(learner.net(mixed, "label", "embed"))
             partners.append(permutation.to(batch.y.device))
             weights.append(torch.full((len(view),), float(weight), device=batch.y.device))
@@ -258,7 +258,9 @@ class MOIT:
         boot = self.boot if epoch >= self.boot_from else 0.0
         views: tuple[View, ...] = ("weak", "plain") if boot else ("weak",)
         for batch in run.batches(self.batch, state.kept.nonzero().squeeze(1), views):
-            mixed, weight, permutation = fn.mixup(batch.views[0], self.alpha, run.rng)
+            mixed, weight, permutation = fn.mixup(
+                batch.views[0], self.alpha, run.rng, run.device_rng
+            )
             targets = F.one_hot(batch.y, run.task.num_classes).float()
             if boot:
                 own = learner.net(batch.views[1]).detach().argmax(1)

@@ -64,6 +64,7 @@ class MWNet:
         link="https://arxiv.org/abs/1902.07379",
         code="https://github.com/xjtushujun/meta-weight-net",
         cost="9 N and 6 of the right labels for each",
+        second_order=True,
     )
 
     epochs: Count = 130

@@ -269,7 +269,7 @@ class PES:
             targets, inputs = torch.cat([targets, guess, guess]), [*inputs, *u.views]
         late = self.position(run) >= (self.epochs - self.renewing) / 2
         alpha = self.late_alpha if late else self.alpha
-        mixed, weight, permutation = fn.mixup(torch.cat(inputs), alpha, run.rng)
+        mixed, weight, permutation = fn.mixup(torch.cat(inputs), alpha, run.rng, run.device_rng)
         return Mixed(mixed, fn.mix(targets, weight, permutation), 2 * len(x.index))
 
     def losses(

@@ -249,7 +249,7 @@ class ProMix:
         """Losses of mixup and, for images, FMix of the kept rows' weak views; scalars."""
         if len(x) < 2:  # nobody to mix with
             return []
-        mixed, weight, permutation = fn.mixup(x, self.alpha, run.rng)
+        mixed, weight, permutation = fn.mixup(x, self.alpha, run.rng, run.device_rng)
         logits = learner.net(mixed, head) + shift
         losses = [mean_loss(logits, fn.mix(targets, weight, permutation))]
         if self.fmix_alpha and x.ndim == 4:

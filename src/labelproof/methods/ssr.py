@@ -151,7 +151,9 @@ class SSR:
     def supervised(self, learner: Learner, x: Batch, labels: Tensor, run: Run) -> Tensor:
         """Cross-entropy of mixed strong views, a scalar."""
         targets = F.one_hot(labels[x.index], run.task.num_classes).float().repeat(2, 1)
-        mixed, weight, permutation = fn.mixup(torch.cat(x.views), self.alpha, run.rng)
+        mixed, weight, permutation = fn.mixup(
+            torch.cat(x.views), self.alpha, run.rng, run.device_rng
+        )
         logits = learner.net(mixed)
         return F.cross_entropy(logits, fn.mix(targets, weight, permutation))
 

@@ -7,7 +7,7 @@ data comes from `Examples`.
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path, PurePosixPath
@@ -108,7 +108,7 @@ class FromExamples:
 class FromFiles:
     """Shows the picture files of a folder, whole and as sharp as they are."""
 
-    def __init__(self, root: Path, names: Mapping[int, str]) -> None:
+    def __init__(self, root: Path, names: Sequence[str]) -> None:
         self._root = root
         self._names = names
 
@@ -128,7 +128,7 @@ class FromFiles:
 
     def path(self, index: int) -> Path | None:
         """Where the file lies."""
-        name = self._names.get(index, "")
+        name = self._names[index]
         if not name or ".." in PurePosixPath(name).parts or PurePosixPath(name).is_absolute():
             return None  # labels.csv was tampered with: nothing outside the folder is shown
         return self._root / name
@@ -159,7 +159,7 @@ def files_of(record: Mapping[str, Any], rows: LabelRows) -> FromFiles | None:
         return None
     if not data.get("path") or not root.is_dir():
         return None
-    return FromFiles(root, dict(zip(rows.index.tolist(), rows.ids, strict=True)))
+    return FromFiles(root, rows.names())
 
 
 def encode(pixels: npt.NDArray[Any], edge: int) -> Picture:

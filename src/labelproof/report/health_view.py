@@ -48,7 +48,7 @@ def health_view(facts: Facts, shown: Shown) -> HealthView | None:
     """The section; None for runs that did not look."""
     if not facts.health:
         return None
-    names = dict(zip(facts.rows.index.tolist(), facts.rows.ids, strict=True))
+    names = facts.rows.names()
     findings, compared = facts.health["findings"], facts.health.get("compared", 0)
     few = 0 < compared < facts.size
     return HealthView(
@@ -59,7 +59,7 @@ def health_view(facts: Facts, shown: Shown) -> HealthView | None:
     )
 
 
-def _finding(found: Mapping[str, Any], names: Mapping[int, str], shown: Shown) -> ShownFinding:
+def _finding(found: Mapping[str, Any], names: Sequence[str], shown: Shown) -> ShownFinding:
     entries = [_entry(one, names, shown) for one in found["entries"][:MOST]]
     title = found["title"]
     if found["count"] > len(entries):
@@ -69,13 +69,13 @@ def _finding(found: Mapping[str, Any], names: Mapping[int, str], shown: Shown) -
     )
 
 
-def _entry(one: Mapping[str, Any], names: Mapping[int, str], shown: Shown) -> Entry:
+def _entry(one: Mapping[str, Any], names: Sequence[str], shown: Shown) -> Entry:
     index, other = one.get("index"), one.get("other")
     if index is None:
         words = f" and {other}" if other else ""
         name = f"{one.get('class', '')}{words}"
         return Entry(name=name, said=f"score {one['score']:.3g}", pictures=(), text=None)
-    rows = [index, *([other] if isinstance(other, int) and other in names else [])]
+    rows = [index, *([other] if isinstance(other, int) and 0 <= other < len(names) else [])]
     pictures = [shown.picture(row, EDGE) for row in rows]
     text = shown.text(index)
     name = " and ".join(names[row] for row in rows)

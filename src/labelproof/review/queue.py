@@ -111,6 +111,7 @@ class Queue:
             name: np.cumsum(rows.suspect[order])[self._at[name]]
             for name, order in self._orders.items()
         }
+        self._suspects = int(rows.suspect.sum())
         self._status = np.zeros(len(rows), dtype=np.int8)
         for index in list(latest):  # another thread may decide meanwhile
             self.mark(index, latest.get(index))
@@ -126,7 +127,7 @@ class Queue:
         if not self.rows.suspect[place]:
             return {name: number + 1 for name, number in self.at(place).items()}, len(self.rows)
         numbers = {name: int(ranks[place]) for name, ranks in self._ranks.items()}
-        return numbers, int(self.rows.suspect.sum())
+        return numbers, self._suspects
 
     def place(self, index: int) -> int:
         """Where an example stands in labels.csv."""

@@ -149,7 +149,7 @@ def _names(review: Reviewed) -> dict[str, list[Any]]:
     """What examples are called where no table names them."""
     files = files_of(review.record, review.rows)
     if files is None:
-        return {"id": review.ids()}
+        return {"id": list(review.ids())}
     paths = [files.path(index) for index in range(len(review.rows))]
     return {"image": [str(path.absolute()) if path else None for path in paths]}
 

@@ -4,46 +4,61 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from labelproof.csv_cells import plain, safe
 from labelproof.errors import BadInput
 from labelproof.files import written_whole
-from labelproof.judging.label_table import Codes, LabelRows, Numbers
+from labelproof.judging.label_table import Codes, LabelRows, Names, Numbers
 from labelproof.run_files import LABELS
+from labelproof.runs.labels_index import packed, read_index, write_index
 
 COLUMNS = ("index", "id", "given", "suggested", "p_clean", "p_suggested", "margin", "suspect")
-
+ARRAYS = tuple(name for name in COLUMNS if name != "id")
+CLASSES = ("given", "suggested")
+BLOCK = 1 << 16  # rows held as text at a time
 
 RANGES = {"p_clean": (0.0, 1.0), "p_suggested": (0.0, 1.0), "suspect": (0.0, 1.0)}
 
 
 def write_rows(folder: Path, rows: LabelRows, classes: Sequence[str]) -> None:
-    """Write labels.csv into a run folder, row by row."""
+    """Write labels.csv into a run folder, some rows at a time; of a long one, its index too."""
     with (
         written_whole(folder / LABELS) as aside,
         aside.open("w", newline="", encoding="utf-8") as file,
     ):
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(COLUMNS)
-        writer.writerows(_cells(rows, classes))
+        names = np.array([safe(name) for name in classes], dtype=object)
+        for start in range(0, len(rows), BLOCK):
+            writer.writerows(_cells(rows, names, slice(start, start + BLOCK)))
+    write_index(folder, rows)
 
 
-def _cells(rows: LabelRows, classes: Sequence[str]) -> Iterator[tuple[object, ...]]:
-    columns = (rows.given, rows.suggested, rows.p_clean, rows.p_suggested, rows.margin)
-    lists = [column.tolist() for column in (rows.index, *columns, rows.suspect.astype(int))]
-    for (i, given, suggested, *numbers, suspect), name in zip(
-        zip(*lists, strict=True), rows.ids, strict=True
-    ):
-        texts = (f"{number:.6f}" for number in numbers)
-        yield (i, safe(name), safe(classes[given]), safe(classes[suggested]), *texts, suspect)
+def _cells(
+    rows: LabelRows, classes: npt.NDArray[np.object_], part: slice
+) -> Iterator[tuple[object, ...]]:
+    index, given, suggested = rows.index[part], classes[rows.given[part]], rows.suggested[part]
+    numbers = (rows.p_clean[part], rows.p_suggested[part], rows.margin[part])
+    texts = [[f"{number:.6f}" for number in column.tolist()] for column in numbers]
+    return zip(
+        index.tolist(),
+        map(safe, rows.ids[part]),
+        given.tolist(),
+        classes[suggested].tolist(),
+        *texts,
+        rows.suspect[part].astype(int).tolist(),
+        strict=True,
+    )
 
 
 def read_rows(folder: Path, classes: Sequence[str], size: int) -> LabelRows:
-    """Read labels.csv of a run folder.
+    """Read labels.csv of a run folder, by its index where there is one.
 
     Args:
         folder: The run folder.
@@ -59,27 +74,27 @@ def read_rows(folder: Path, classes: Sequence[str], size: int) -> LabelRows:
             f"{folder} has no {LABELS}: the run has not finished or was copied in part; "
             "finish it with `labelproof fit ... --resume`, or copy it again."
         )
-    columns = _columns(path)
+    found = read_index(folder, len(classes), size)
+    if found is not None:
+        return found
     code = {name: place for place, name in enumerate(classes)}
-    rows = LabelRows(
-        index=_numbers(path, columns, "index").astype(np.int64),
-        ids=tuple(columns["id"]),
-        given=_codes(path, columns["given"], code),
-        suggested=_codes(path, columns["suggested"], code),
-        p_clean=_numbers(path, columns, "p_clean"),
-        p_suggested=_numbers(path, columns, "p_suggested"),
-        margin=_numbers(path, columns, "margin"),
-        suspect=_numbers(path, columns, "suspect") != 0,
-    )
-    if len(rows) != size or not np.array_equal(np.sort(rows.index), np.arange(size)):
+    parts = [_part(path, columns, code) for columns in _blocks(path, size)]
+    joined = {name: np.concatenate([part[name] for part in parts]) for name in ARRAYS if parts}
+    index = joined.get("index", np.empty(0)).astype(np.int64)
+    if len(index) != size or not np.array_equal(np.sort(index), np.arange(size)):
         raise BadInput(
             f"{path} does not hold each of the {size} training examples of run.json once; "
             "restore the run folder."
         )
-    return rows
+    ids = [name for part in parts for name in part["id"] or map(str, part["index"].astype(int))]
+    names = packed(ids, np.argsort(index)) if any(part["id"] for part in parts) else None
+    columns = {**joined, "index": index, "suspect": joined["suspect"] != 0}
+    return LabelRows(ids=Names(names, index), **columns)
 
 
-def _columns(path: Path) -> dict[str, list[str]]:
+def _blocks(path: Path, size: int) -> Iterator[dict[str, tuple[str, ...]]]:
+    """The columns of some rows at a time, of not many more rows than there should be."""
+    line = 2
     try:
         with path.open(encoding="utf-8", newline="") as file:
             reader = csv.reader(file)
@@ -87,19 +102,34 @@ def _columns(path: Path) -> dict[str, list[str]]:
             missing = [name for name in COLUMNS if name not in header]
             if missing:
                 raise BadInput(f"{path} lacks the column {missing[0]!r}; restore the run folder.")
-            rows = list(reader)
+            while line <= size + 2 and (rows := list(islice(reader, BLOCK))):
+                _check_lengths(path, rows, len(header), line)
+                line += len(rows)
+                columns = list(zip(*rows, strict=True))
+                yield {name: columns[header.index(name)] for name in COLUMNS}
     except (OSError, UnicodeError, csv.Error) as error:
         raise BadInput(f"{path} cannot be read ({error}); restore the run folder.") from None
-    for line, row in enumerate(rows, 2):
-        if len(row) != len(header):
+
+
+def _check_lengths(path: Path, rows: list[list[str]], expected: int, first: int) -> None:
+    for line, row in enumerate(rows, first):
+        if len(row) != expected:
             raise BadInput(
-                f"{path} has {len(row)} cells in row {line} where {len(header)} were expected; "
+                f"{path} has {len(row)} cells in row {line} where {expected} were expected; "
                 "restore the run folder."
             )
-    return {name: [plain(row[header.index(name)]) for row in rows] for name in COLUMNS}
 
 
-def _numbers(path: Path, columns: dict[str, list[str]], name: str) -> Numbers:
+def _part(path: Path, columns: dict[str, tuple[str, ...]], code: dict[str, int]) -> dict[str, Any]:
+    """The arrays of some rows; their names too, where these are more than their numbers."""
+    return {
+        **{name: _numbers(path, columns, name) for name in ARRAYS if name not in CLASSES},
+        **{name: _codes(path, columns[name], code) for name in CLASSES},
+        "id": [*map(plain, columns["id"])] if columns["id"] != columns["index"] else None,
+    }
+
+
+def _numbers(path: Path, columns: dict[str, tuple[str, ...]], name: str) -> Numbers:
     try:
         values: Any = np.array(columns[name], dtype=np.float64)
     except ValueError as error:
@@ -117,9 +147,9 @@ def _numbers(path: Path, columns: dict[str, list[str]], name: str) -> Numbers:
     return checked
 
 
-def _codes(path: Path, names: list[str], code: dict[str, int]) -> Codes:
+def _codes(path: Path, names: tuple[str, ...], code: dict[str, int]) -> Codes:
     try:
-        return np.array([code[name] for name in names], dtype=np.int64)
+        return np.array([code[plain(name)] for name in names], dtype=np.int64)
     except KeyError as error:
         raise BadInput(
             f"{path} names a class {error} that run.json does not have; restore the run folder."

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from labelproof.judging.label_table import Codes, LabelRows
+from labelproof.judging.label_table import Codes, LabelRows, Names
 from labelproof.runs.decisions import Decisions, Known, open_decisions, read_decisions
 from labelproof.runs.folder import read_task
 from labelproof.runs.labels_file import read_rows
@@ -34,12 +34,9 @@ class Reviewed:
         """Class names to codes."""
         return {name: code for code, name in enumerate(self.classes)}
 
-    def ids(self) -> list[str]:
+    def ids(self) -> Names:
         """Names of the examples, in their order."""
-        names = [""] * len(self.rows)
-        for index, name in zip(self.rows.index.tolist(), self.rows.ids, strict=True):
-            names[index] = name
-        return names
+        return self.rows.names()
 
     def decided(self) -> dict[int, int]:
         """Codes of the labels a person stands for, by index."""
@@ -75,7 +72,5 @@ def open_review(folder: Path, write: bool = False, data: str | None = None) -> R
 
 
 def _known(rows: LabelRows, classes: list[str]) -> Known:
-    ids, given = [""] * len(rows), [""] * len(rows)
-    for index, name, code in zip(rows.index.tolist(), rows.ids, rows.given.tolist(), strict=True):
-        ids[index], given[index] = name, classes[code]
-    return Known(ids=ids, given=given, classes=frozenset(classes))
+    given = Names(classes, rows.labels())
+    return Known(ids=rows.names(), given=given, classes=frozenset(classes))

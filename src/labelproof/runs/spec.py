@@ -48,6 +48,8 @@ class RunSpec:
     seed: int = 0
     device: str = "auto"
     precision: Precision = "auto"  # of the network's trunk; auto: bfloat16 on GPUs that have it
+    compile: bool = False  # whether torch.compile fuses the trunk's operations
+    deterministic: bool = False  # whether a GPU shall give the same bits again
     out: Path | None = None  # the run folder; None keeps nothing
     tensorboard: bool = False  # whether curves go to the run folder too
 

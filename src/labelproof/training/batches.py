@@ -11,7 +11,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from labelproof.data.examples import Inputs
+from labelproof.data.examples import Inputs, Resident, Subset
 from labelproof.data.readers.streamed import whole
 from labelproof.data.task import Strong, Task, Views
 from labelproof.nets.exchange import gather_rows
@@ -37,11 +37,14 @@ class Batches:
     """
 
     task: Task
+    x: Inputs  # the task's, with their margins, on the device where they fit
+    y: Tensor  # (N,) the task's, on the device
     index: Tensor  # (n,) on the CPU
     size: int
     views: Sequence[View]
     forever: bool
     rng: torch.Generator  # draws the views
+    host_rng: torch.Generator  # those of strong views of images, which choose operations
     order: torch.Generator  # draws the order, apart, so that reading ahead changes nothing
     device: torch.device
     ranks: Ranks = ALONE  # each reads its share; all get the whole batch
@@ -51,13 +54,15 @@ class Batches:
         return max(1, len(self.index) // self.size) if len(self.index) else 0
 
     def __iter__(self) -> Iterator[Batch]:
-        for rows, raw in read_ahead(whole(self.task.x), self._rows(), self.ranks):
+        for rows, raw in read_ahead(self.x, self._rows(), self.ranks):
             yield self._batch(rows, raw)
 
     def _rows(self) -> Iterator[Tensor]:
         size = min(self.size, len(self.index))
         while size:
             order = self.index[torch.randperm(len(self.index), generator=self.order)]
+            if isinstance(self.x, Resident):
+                order = order.to(self.x.data.device)  # once a pass, not in every step
             for start in range(0, len(self) * size, size):
                 yield order[start : start + size]
             if not self.forever:
@@ -65,8 +70,65 @@ class Batches:
 
     def _batch(self, rows: Tensor, raw: Tensor) -> Batch:
         raw = raw.to(self.device, non_blocking=True)
-        views = tuple(draw_view(self.task.views, view, raw, rng=self.rng) for view in self.views)
-        return Batch(rows.to(self.device), self.task.y[rows].to(self.device), views)
+        views = tuple(
+            draw_view(self.task.views, view, raw, rng=self._rng(view)) for view in self.views
+        )
+        rows = rows.to(self.device, non_blocking=True)
+        return Batch(rows, self.y[rows], views)
+
+    def _rng(self, view: View) -> torch.Generator:
+        chooses = self.task.kind == "images" and view not in ("plain", "weak")
+        return self.host_rng if chooses else self.rng
+
+
+@dataclass(frozen=True)
+class Pinned:
+    """Inputs in memory that a GPU can copy from while it computes."""
+
+    inner: Inputs
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one example."""
+        return self.inner.shape
+
+    @property
+    def resident(self) -> bool:
+        """As the inputs it takes from."""
+        return self.inner.resident
+
+    def __len__(self) -> int:
+        return len(self.inner)
+
+    def take(self, index: Tensor) -> Tensor:
+        """Rows `index`, in that order."""
+        return self.inner.take(index).pin_memory()
+
+    def digest(self) -> str:
+        """The hash of the inputs it takes from."""
+        return self.inner.digest()
+
+
+def inputs_on(x: Inputs, device: torch.device, room: float | None = None) -> Inputs:
+    """Inputs as steps take them: all on a GPU where they fit, else through pinned memory.
+
+    Args:
+        x: the inputs.
+        device: where networks compute; on the CPU nothing changes.
+        room: bytes that they may take there; half of what is free where None.
+    """
+    x = whole(x)
+    if device.type == "cpu" or (device.type != "cuda" and room is None):
+        return x
+    if room is None:
+        room = torch.cuda.mem_get_info(device)[0] / 2
+    if isinstance(x, Resident) and x.data.numel() * x.data.element_size() <= room:
+        return Resident(x.data.to(device), x.key)
+    if isinstance(x, Subset) and isinstance(x.x, Resident) and len(x):
+        each = x.x.data[0].numel() * x.x.data.element_size()
+        if each * len(x) <= room:
+            return Resident(x.x.data[x.rows].to(device))
+    return Pinned(x) if device.type == "cuda" else x
 
 
 def draw_view(views: Views, view: View, raw: Tensor, *, rng: torch.Generator) -> Tensor:

@@ -33,6 +33,15 @@ class Estimate:
         return sum(epochs * seconds for epochs, seconds in self.phases.values())
 
 
+def clock(device: torch.device) -> float:
+    """Seconds, once all that a GPU was given to do is done."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    elif device.type == "mps":
+        torch.mps.synchronize()
+    return time.perf_counter()
+
+
 def entered(method: Method, state: Any, run: Run) -> Iterator[Phase]:
     """Every phase with epochs, at the start of its first one."""
     epoch = 0
@@ -60,9 +69,9 @@ def estimate(
         predict(method, state, few.x, few, device)  # the first pass pays for set-up
         phases = {}
         for phase in entered(method, state, run):
-            start = time.perf_counter()
+            start = clock(device)
             phase.epoch(state, run)
-            phases[phase.name] = (phase.epochs, (time.perf_counter() - start) * scale)
+            phases[phase.name] = (phase.epochs, (clock(device) - start) * scale)
     one = task.x.take(torch.zeros(1, dtype=torch.int64))
     held = one.numel() * one.element_size() * task.size if task.x.resident else 0
     return Estimate(phases=phases, parameters=parameters, data_bytes=held)

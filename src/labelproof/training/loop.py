@@ -21,7 +21,7 @@ from labelproof.training import checkpoint, ranks
 from labelproof.training.history import append_metrics, rewrite_metrics
 from labelproof.training.log import Reporter, Silent
 from labelproof.training.protocol import Method, Phase
-from labelproof.training.run import Precision, Run, Trunk, forward_all
+from labelproof.training.run import Precision, Run, Trunk, collected, forward_all
 
 Line = dict[str, Any]
 
@@ -133,7 +133,7 @@ def predict(
     """Probabilities (M, C) of `x`, plain view, eval mode; with others, each reads its share."""
     _eval_mode(state)
     parts = forward_all(x, task, lambda v: method.predict(state, v), device, together=together)
-    return torch.cat(list(parts))
+    return collected(parts, len(x))
 
 
 def evaluate(

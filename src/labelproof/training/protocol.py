@@ -55,6 +55,7 @@ class About:
     # ln(α - 1) of the Dirichlet that the networks predict; None where they are trained otherwise.
     # Without it uncertainty is the entropy of the probabilities.
     evidence: Evidence | None = None
+    second_order: bool = False  # whether it takes derivatives of a backward pass
 
 
 class Method(Protocol):

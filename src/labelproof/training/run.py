@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Literal
 
@@ -17,7 +17,7 @@ from labelproof.errors import BadInput, RunFailed
 from labelproof.nets.heads import MultiHead, feature_width
 from labelproof.nets.sharded import Sharded, Share
 from labelproof.training import ranks
-from labelproof.training.batches import Batches, View, draw_view, read_ahead
+from labelproof.training.batches import Batches, View, draw_view, inputs_on, read_ahead
 from labelproof.training.learner import SGD, Adam, Learner, Pair, weights_of
 from labelproof.training.ranks import ALONE, Ranks
 
@@ -44,7 +44,10 @@ class Run:
         self.precision = precision
         self.ranks = ranks.now()
         self.y = task.y.to(device)
+        self.x = inputs_on(task.x, device)
         self.rng = torch.Generator()
+        # of what is as large as a batch; on a GPU its own, so that nothing is copied in a step
+        self.device_rng = own_generator(device) or self.rng
         self.on_step: Callable[[], None] = lambda: None
         self._trunk = trunk
         self._seed = seed
@@ -54,6 +57,8 @@ class Run:
         """Start `epoch`: its randomness follows from the seed and its number alone."""
         self.epoch = epoch
         self.rng.manual_seed(derive_seed(self._seed, f"epoch {epoch}"))
+        if self.device_rng is not self.rng:
+            self.device_rng.manual_seed(derive_seed(self._seed, f"views {epoch}"))
         torch.manual_seed(derive_seed(self._seed, f"dropout {epoch}"))
         self._loss_sum = torch.zeros((), device=self.device)
         self._steps = 0
@@ -94,11 +99,14 @@ class Run:
         order = torch.Generator().manual_seed(int(torch.randint(2**62, (1,), generator=self.rng)))
         return Batches(
             task=self.task,
+            x=self.x,
+            y=self.y,
             index=chosen,
             size=size,
             views=views,
             forever=forever,
-            rng=self.rng,
+            rng=self.device_rng,
+            host_rng=self.rng,
             order=order,
             device=self.device,
             ranks=self.ranks,
@@ -115,7 +123,7 @@ class Run:
     def plain(self) -> Tensor:
         """The plain view of the training set as rows (N, D), on the CPU."""
         parts = forward_all(self.task.x, self.task, lambda x: x.flatten(1), self.device)
-        return torch.cat([part.cpu() for part in parts])
+        return collected((part.cpu() for part in parts), self.task.size)
 
     def features(self, net: MultiHead, view: View = "plain") -> Tensor:
         """Trunk features (N, F) of the training set, eval mode."""
@@ -152,13 +160,18 @@ class Run:
         make = partial(draw_view, self.task.views, view, rng=self.rng)
         x = self.task.x if view == "plain" else whole(self.task.x)
         parts = forward_all(x, self.task, forward, self.device, make, self.ranks)
-        out = torch.cat(list(parts))
+        out = collected(parts, self.task.size)
         net.train(training)
         return out
 
     def _example(self) -> Tensor:
         raw = torch.zeros(2, *self.task.x.shape, dtype=_raw_dtype(self.task))
         return self.task.views.plain(raw)
+
+
+def own_generator(device: torch.device) -> torch.Generator | None:
+    """A generator on a GPU; None elsewhere."""
+    return torch.Generator(device) if device.type == "cuda" else None
 
 
 def _raw_dtype(task: Task) -> torch.dtype:
@@ -184,6 +197,17 @@ def forward_all(
     rows = (torch.arange(i, min(i + chunk, len(x))) for i in range(0, len(x), chunk))
     for _, raw in read_ahead(x, rows, together):
         yield forward(make(raw.to(device)))
+
+
+def collected(parts: Iterable[Tensor], size: int) -> Tensor:
+    """Parts of `size` rows as one tensor; the parts are never held beside the whole."""
+    whole, start = torch.empty(0), 0
+    for part in parts:
+        if start == 0:
+            whole = part.new_empty(size, *part.shape[1:])
+        whole[start : start + len(part)] = part
+        start += len(part)
+    return whole
 
 
 def derive_seed(seed: int, name: str) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Literal
 
 import torch
@@ -97,10 +98,10 @@ class ImageViews:
         return self._padded_crop(x, rng) if self.crop == "pad" else self._zoomed(x, rng)
 
     def _zoomed(self, x: Tensor, rng: torch.Generator) -> Tensor:
-        sides = shown(x)
+        sides = shown(x, rng.device)
         centre, box = draw_boxes(sides, rng)
         if x.shape[3] == 4:  # from fractions of the picture to those of its canvas
-            canvas = torch.tensor([x.shape[2], x.shape[1]])
+            canvas = torch.tensor([x.shape[2], x.shape[1]], device=rng.device)
             centre = ((canvas - sides + 1) // 2 + centre * sides) / canvas
             box = box * sides / canvas
         return resized_crop(x[..., :3], centre, box, self._mirror(x, rng), self._shape(x))
@@ -108,27 +109,37 @@ class ImageViews:
     def _padded_crop(self, x: Tensor, rng: torch.Generator) -> Tensor:
         height, width = self._shape(x)
         if x.shape[3] == 4:
-            sides, canvas = shown(x), torch.tensor([x.shape[2], x.shape[1]])
-            places = sides - torch.tensor([width, height]) + 1
-            drawn = (torch.rand(sides.shape, generator=rng) * places).long()
+            sides = shown(x, rng.device)
+            canvas = torch.tensor([x.shape[2], x.shape[1]], device=rng.device)
+            places = sides - torch.tensor([width, height], device=rng.device) + 1
+            drawn = torch.rand(sides.shape, generator=rng, device=rng.device)
+            drawn = (drawn * places).long()
             left, top = ((canvas - sides + 1) // 2 + drawn).unbind(1)
             return padded_crop(x[..., :3], top, left, self._mirror(x, rng), 0, (height, width))
         room = (x.shape[1] + 2 * self.padding - height, x.shape[2] + 2 * self.padding - width)
-        top = torch.randint(room[0] + 1, (len(x),), generator=rng)
-        left = torch.randint(room[1] + 1, (len(x),), generator=rng)
+        top = torch.randint(room[0] + 1, (len(x),), generator=rng, device=rng.device)
+        left = torch.randint(room[1] + 1, (len(x),), generator=rng, device=rng.device)
         return padded_crop(x, top, left, self._mirror(x, rng), self.padding, (height, width))
 
     def _mirror(self, x: Tensor, rng: torch.Generator) -> Tensor:
-        return torch.rand(len(x), generator=rng) < (0.5 if self.flip else 0.0)
+        drawn = torch.rand(len(x), generator=rng, device=rng.device)
+        return drawn < (0.5 if self.flip else 0.0)
 
     def _normalised(self, x: Tensor) -> Tensor:
         """(B, h, w, 3) grey levels to (B, 3, h, w) in units of the channels' spread."""
-        mean = torch.tensor(self.mean, device=x.device)
-        std = torch.tensor(self.std, device=x.device)
         # Whole rows at a time: an inner loop over 3 channels would be several times slower.
         rows = x.reshape(-1, x.shape[2] * x.shape[3]).float()
-        rows.mul_((1 / (255 * std)).repeat(x.shape[2])).sub_((mean / std).repeat(x.shape[2]))
-        return rows.view(x.shape).permute(0, 3, 1, 2)
+        factor, offset = _scaling(self.mean, self.std, x.shape[2], x.device)
+        return rows.mul_(factor).sub_(offset).view(x.shape).permute(0, 3, 1, 2)
+
+
+@lru_cache(maxsize=64)
+def _scaling(
+    mean: tuple[float, ...], std: tuple[float, ...], width: int, device: torch.device
+) -> tuple[Tensor, Tensor]:
+    """What a row of grey levels is multiplied by and what is taken off, made once for a device."""
+    centre, spread = torch.tensor(mean, device=device), torch.tensor(std, device=device)
+    return (1 / (255 * spread)).repeat(width), (centre / spread).repeat(width)
 
 
 def padded_crop(
@@ -151,27 +162,23 @@ def padded_crop(
         The crops, (B, h, w, 3).
     """
     (height, width), channels = size, x.shape[3]
-    turned = mirror.nonzero().view(-1)
-    images = torch.cat([x, x.index_select(0, turned.to(x.device)).flip(2)])
-    bordered = F.pad(images, (0, 0, padding, padding, padding, padding))
-    image = torch.arange(len(x))
-    image[turned] = len(x) + torch.arange(len(turned))
-    # A mirrored crop starts at `left` from the other side.
-    left = torch.where(mirror, bordered.shape[2] - width - left, left)
+    bordered = F.pad(x, (0, 0, padding, padding, padding, padding))
     row, pixel = bordered.stride(1), bordered.stride(2)
-    start = image * bordered.stride(0) + top * row + left * pixel
+    image = torch.arange(len(x), device=top.device) * bordered.stride(0)
+    start = image + top * row + left * pixel
     block = (height - 1) * row + width * pixel
     starts = (bordered.numel() - block + 1, height, width * channels)
     crops = bordered.as_strided(starts, (1, row, 1)).index_select(0, start.to(x.device))
-    return crops.view(len(x), height, width, channels)
+    crops = crops.view(len(x), height, width, channels)
+    return torch.where(mirror.to(x.device).view(-1, 1, 1, 1), crops.flip(2), crops)
 
 
-def shown(x: Tensor) -> Tensor:
+def shown(x: Tensor, device: torch.device) -> Tensor:
     """Width and height of each image (B, 2); of those on a canvas, without what is around them."""
     if x.shape[3] == 4:
         across, down = x[:, x.shape[1] // 2, :, 3], x[:, :, x.shape[2] // 2, 3]
-        return torch.stack([(across > 0).sum(1), (down > 0).sum(1)], 1).cpu()
-    return torch.tensor([[x.shape[2], x.shape[1]]]).expand(len(x), 2)
+        return torch.stack([(across > 0).sum(1), (down > 0).sum(1)], 1).to(device)
+    return torch.stack([torch.full((len(x),), x.shape[side], device=device) for side in (2, 1)], 1)
 
 
 def draw_boxes(sides: Tensor, rng: torch.Generator, tries: int = 10) -> tuple[Tensor, Tensor]:
@@ -189,18 +196,19 @@ def draw_boxes(sides: Tensor, rng: torch.Generator, tries: int = 10) -> tuple[Te
         Centre and size of each box as fractions of the image, (B, 2) each, x before y.
     """
     (width, height), shape = sides.float().unbind(1), (len(sides), tries)
-    area = (width * height)[:, None] * torch.empty(shape).uniform_(0.08, 1.0, generator=rng)
-    log_ratio = math.log(4 / 3) * torch.empty(shape).uniform_(-1.0, 1.0, generator=rng)
+    blank = torch.empty(shape, device=rng.device)
+    area = (width * height)[:, None] * blank.uniform_(0.08, 1.0, generator=rng)
+    log_ratio = math.log(4 / 3) * blank.uniform_(-1.0, 1.0, generator=rng)
     ratio = log_ratio.exp()
     boxes = torch.stack([(area * ratio).sqrt(), (area / ratio).sqrt()], dim=2)
     boxes = boxes / sides[:, None]
     fits = (boxes <= 1).all(2)
     first = fits.float().argmax(1)
-    chosen = boxes[torch.arange(len(sides)), first]
+    chosen = boxes[torch.arange(len(sides), device=rng.device), first]
     most = torch.stack([height / width, width / height], 1).mul(4 / 3).clamp_max(1.0)
     found = fits.any(1)[:, None]
     size = torch.where(found, chosen, most)
-    corner = torch.rand(size.shape, generator=rng) * (1 - size)
+    corner = torch.rand(size.shape, generator=rng, device=rng.device) * (1 - size)
     return torch.where(found, corner + size / 2, 0.5), size
 
 
@@ -219,7 +227,7 @@ def resized_crop(
     Returns:
         The boxes as float grey levels, (B, h, w, 3).
     """
-    theta = torch.zeros(len(x), 2, 3)
+    theta = torch.zeros(len(x), 2, 3, device=box.device)
     theta[:, 0, 0] = torch.where(mirror, -box[:, 0], box[:, 0])
     theta[:, 1, 1] = box[:, 1]
     theta[:, :, 2] = 2 * centre - 1
@@ -235,8 +243,8 @@ def cut_out(x: Tensor, side: int, rng: torch.Generator) -> Tensor:
         return x
     hidden = []
     for length in x.shape[2:]:
-        centre = torch.randint(length, (len(x), 1), generator=rng)
-        along = torch.arange(length)
+        centre = torch.randint(length, (len(x), 1), generator=rng, device=rng.device)
+        along = torch.arange(length, device=rng.device)
         hidden.append((along >= centre - side // 2) & (along < centre + side // 2))
     square = hidden[0][:, None, :, None] & hidden[1][:, None, None, :]
     return x.masked_fill(square.to(x.device), 0.0)

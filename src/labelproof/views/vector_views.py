@@ -52,7 +52,7 @@ class VectorViews:
     def strong(self, x: Tensor, rng: torch.Generator, own: Strong | None = None) -> Tensor:
         """Noise of twice `jitter`, then each feature set to its mean with probability `mask`."""
         noisy = self._jittered(x, 2 * self.jitter, rng)
-        hidden = torch.rand(x.shape, generator=rng) < self.mask
+        hidden = torch.rand(x.shape, generator=rng, device=rng.device) < self.mask
         return self._waved(noisy.masked_fill(hidden.to(x.device), 0.0))
 
     def _standard(self, x: Tensor) -> Tensor:
@@ -69,7 +69,7 @@ class VectorViews:
 
     def _jittered(self, x: Tensor, amount: float, rng: torch.Generator) -> Tensor:
         _, _, unit = self._rows(x.device)
-        noise = torch.randn(x.shape, generator=rng).to(x.device)
+        noise = torch.randn(x.shape, generator=rng, device=rng.device).to(x.device)
         return self._standard(x) + amount * unit * noise
 
     def _rows(self, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:

@@ -1,0 +1,133 @@
+"""Time and memory of a run by the number of examples, 10,000 to 10 million.
+
+    python benchmarks/rows.py [--sizes 1e4,1e5,1e6,1e7] [--folder KEPT] [--memory 4]
+
+For each size, vectors of 256 numbers in float16 (10 classes, a fifth of the labels wrong) are
+written to an .npz. `labelproof fit` then trains one epoch of cross-entropy and writes labels.csv
+and the report, in a process that may not use more address space than `--memory` gigabytes. Then the
+review opens the run and answers requests for pages. Prints a Markdown table. The largest file
+takes 5.3 GB of disk; without `--folder` it is removed at the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+from pathlib import Path
+
+import numpy as np
+from stages import peak_gb
+
+WIDTH, CLASSES, BLOCK = 256, 10, 100_000
+PAGES = ("", "&scope=all", "&scope=all&given=3&status=open")
+
+
+def make_vectors(path: Path, size: int) -> None:
+    """An .npz with `x` and `y`, written a block at a time."""
+    rng = np.random.default_rng(0)
+    centres = 0.15 * rng.standard_normal((CLASSES, WIDTH), dtype=np.float32)
+    true = rng.integers(CLASSES, size=size)
+    given = np.where(rng.random(size) < 0.2, rng.integers(CLASSES, size=size), true)
+    about = {"descr": "<f2", "fortran_order": False, "shape": (size, WIDTH)}
+    with zipfile.ZipFile(path, "w") as archive:
+        with archive.open("x.npy", "w", force_zip64=True) as file:
+            np.lib.format.write_array_header_1_0(file, about)
+            for start in range(0, size, BLOCK):
+                rows = centres[true[start : start + BLOCK]]
+                rows = rows + rng.standard_normal(rows.shape, dtype=np.float32)
+                file.write(rows.astype(np.float16).tobytes())
+        with archive.open("y.npy", "w", force_zip64=True) as file:
+            np.lib.format.write_array(file, given)
+
+
+def fit(data: Path, run: Path, memory: float) -> dict[str, tuple[float, float]]:
+    """Seconds and peak memory of each stage of the run."""
+    words = [sys.executable, str(Path(__file__).with_name("stages.py")), str(data)]
+    words += ["--method", "ce", "--epochs", "1", "--calibrate", "off", "--out", str(run)]
+    done = subprocess.run(
+        [*words, "--memory-gb", "0.5"],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        preexec_fn=lambda: _limited(memory),
+    )
+    lines = [line.strip("| ").split(" | ") for line in done.stdout.splitlines() if "|" in line]
+    return {stage: (float(seconds), float(peak)) for stage, seconds, peak in lines[2:]}
+
+
+def _limited(memory: float) -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (int(memory * 1e9), int(memory * 1e9)))
+
+
+def review(run: Path) -> None:
+    """Open the run and answer pages; prints seconds to open, seconds a page, peak memory."""
+    from labelproof.report.example_view import Nothing
+    from labelproof.review.queue import parse_query
+    from labelproof.review.refit_job import Again
+    from labelproof.review.web_app import Desk, open_places
+    from labelproof.runs.reviewed import open_review
+
+    start = time.perf_counter()
+    opened = open_review(run)
+    desk = Desk(opened, Nothing(), None, Again(opened))
+    ready = time.perf_counter()
+    for page in PAGES:
+        values = dict(pair.split("=") for pair in page.split("&") if pair)
+        query = parse_query(values, opened.codes())
+        open_places(desk.queue, query)
+        places = desk.queue.page(query)[0]
+        assert [desk.row(place) for place in places] or not page
+    each = (time.perf_counter() - ready) / len(PAGES)
+    print(f"{ready - start:.1f} {each:.2f} {peak_gb():.2f}")
+
+
+def line(size: int, folder: Path, memory: float) -> str:
+    """A row of the table."""
+    data, run = folder / f"rows-{size}.npz", folder / f"run-{size}"
+    if not data.exists():
+        make_vectors(data, size)
+    shutil.rmtree(run, ignore_errors=True)
+    took = fit(data, run, memory)
+    words = [sys.executable, __file__, "--review", str(run)]
+    asked = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True)
+    opened, page, held = asked.stdout.split()
+    reading = sum(took[stage][0] for stage in ("reading", "encoding", "statistics", "estimate"))
+    writing = took["calibrating"][0] + took["reporting"][0]
+    total = sum(seconds for seconds, _ in took.values())
+    peak = max(peak for _, peak in took.values())
+    cells = [f"{size:,}", f"{reading:.1f}", f"{took['training'][0]:.1f}", f"{writing:.1f}"]
+    cells += [f"{total:.1f}", f"{peak:.2f}", opened, page, held]
+    return f"| {' | '.join(cells)} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sizes", default="1e4,1e5,1e6,1e7")
+    parser.add_argument("--memory", type=float, default=4.0, help="gigabytes of address space")
+    parser.add_argument("--folder", type=Path, help="make the files here and keep them")
+    parser.add_argument("--review", type=Path, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.review:
+        review(arguments.review)
+        return
+    folder = arguments.folder or Path(tempfile.mkdtemp(prefix="rows-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    print("| examples | reading, s | training, s | labels.csv and report, s | all, s | peak, GB | "
+          "review opens, s | a page, s | review's peak, GB |")  # fmt: skip
+    print("|---:|---:|---:|---:|---:|---:|---:|---:|---:|", flush=True)
+    try:
+        for size in arguments.sizes.split(","):
+            print(line(int(float(size)), folder, arguments.memory), flush=True)
+    finally:
+        if arguments.folder is None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
