@@ -1,12 +1,12 @@
 """Time and memory of a run by the number of examples, 10,000 to 10 million.
 
-    python benchmarks/rows.py [--sizes 1e4,1e5,1e6,1e7] [--folder KEPT] [--memory 4]
+    python benchmarks/rows.py [--sizes 1e4,1e5,1e6,1e7] [--folder KEPT] [--memory 4] [--figure F]
 
 For each size, vectors of 256 numbers in float16 (10 classes, a fifth of the labels wrong) are
 written to an .npz. `labelproof fit` then trains one epoch of cross-entropy and writes labels.csv
 and the report, in a process that may not use more address space than `--memory` gigabytes. Then the
-review opens the run and answers requests for pages. Prints a Markdown table. The largest file
-takes 5.3 GB of disk; without `--folder` it is removed at the end.
+review opens the run and answers requests for pages. Prints a Markdown table; `--figure` draws time
+and memory as SVG. The largest file takes 5.3 GB of disk, and is removed unless `--folder` is named.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def review(run: Path) -> None:
     print(f"{ready - start:.1f} {each:.2f} {peak_gb():.2f}")
 
 
-def line(size: int, folder: Path, memory: float) -> str:
+def measured(size: int, folder: Path, memory: float) -> tuple[float, ...]:
     """A row of the table."""
     data, run = folder / f"rows-{size}.npz", folder / f"run-{size}"
     if not data.exists():
@@ -96,14 +96,32 @@ def line(size: int, folder: Path, memory: float) -> str:
     took = fit(data, run, memory)
     words = [sys.executable, __file__, "--review", str(run)]
     asked = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True)
-    opened, page, held = asked.stdout.split()
+    opened, page, held = map(float, asked.stdout.split())
     reading = sum(took[stage][0] for stage in ("reading", "encoding", "statistics", "estimate"))
     writing = took["calibrating"][0] + took["reporting"][0]
     total = sum(seconds for seconds, _ in took.values())
     peak = max(peak for _, peak in took.values())
-    cells = [f"{size:,}", f"{reading:.1f}", f"{took['training'][0]:.1f}", f"{writing:.1f}"]
-    cells += [f"{total:.1f}", f"{peak:.2f}", opened, page, held]
-    return f"| {' | '.join(cells)} |"
+    return reading, took["training"][0], writing, total, peak, opened, page, held
+
+
+def draw(path: Path, rows: dict[int, tuple[float, ...]]) -> None:
+    """Time and memory against the number of examples, both axes in powers of ten."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    from matplotlib import pyplot
+
+    figure, panels = pyplot.subplots(1, 2, figsize=(9, 3.6))
+    sizes = sorted(rows)
+    for axes, place, name in zip(panels, (3, 4), ("seconds", "peak memory, GB"), strict=True):
+        values = [rows[size][place] for size in sizes]
+        axes.loglog(sizes, values, "o-", color="#0072B2", label="measured")
+        straight = [values[-1] * size / sizes[-1] for size in sizes]
+        axes.loglog(sizes, straight, "--", color="#666666", label="in proportion")
+        axes.set(xlabel="examples", ylabel=name)
+        axes.legend(frameon=False)
+    figure.tight_layout()
+    figure.savefig(path, metadata={"Date": None})
 
 
 def main() -> None:
@@ -111,6 +129,7 @@ def main() -> None:
     parser.add_argument("--sizes", default="1e4,1e5,1e6,1e7")
     parser.add_argument("--memory", type=float, default=4.0, help="gigabytes of address space")
     parser.add_argument("--folder", type=Path, help="make the files here and keep them")
+    parser.add_argument("--figure", type=Path, help="draw time and memory here")
     parser.add_argument("--review", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.review:
@@ -121,9 +140,15 @@ def main() -> None:
     print("| examples | reading, s | training, s | labels.csv and report, s | all, s | peak, GB | "
           "review opens, s | a page, s | review's peak, GB |")  # fmt: skip
     print("|---:|---:|---:|---:|---:|---:|---:|---:|---:|", flush=True)
+    rows: dict[int, tuple[float, ...]] = {}
     try:
-        for size in arguments.sizes.split(","):
-            print(line(int(float(size)), folder, arguments.memory), flush=True)
+        for size in map(int, map(float, arguments.sizes.split(","))):
+            rows[size] = found = measured(size, folder, arguments.memory)
+            cells = [f"{value:.2f}" if place in (4, 6, 7) else f"{value:.1f}"
+                     for place, value in enumerate(found)]  # fmt: skip
+            print(f"| {size:,} | {' | '.join(cells)} |", flush=True)
+        if arguments.figure:
+            draw(arguments.figure, rows)
     finally:
         if arguments.folder is None:
             shutil.rmtree(folder, ignore_errors=True)

@@ -183,7 +183,7 @@ def _run(parts: Assembled, given: Given, resume: bool, reporter: Reporter | None
         audit=audit,
         seed=spec.seed,
         device=parts.device,
-        precision=spec.precision,
+        precision=spec.number_type,
         folder=out,
         resume=resume and out is not None,
         reporter=reporter,
@@ -218,7 +218,7 @@ def settle(parts: Assembled, reporter: Reporter | None) -> tuple[Assembled, Mapp
             parts.trunk,
             seed=parts.spec.seed,
             device=parts.device,
-            precision=parts.spec.precision,
+            precision=parts.spec.number_type,
             folder=out / TRIALS if out else None,
             reporter=reporter,
         )

@@ -40,11 +40,11 @@ from labelproof.judging.judgement import (
     Evidence,
     Judgement,
     judge_by_votes,
-    judge_labels,
     transition_of,
 )
 from labelproof.judging.link import Link, Scores
 from labelproof.judging.link_scale import fit_scale, link_scale, own_scale
+from labelproof.judging.many_labels import judge_many
 from labelproof.judging.numbers import Floats, log_softmax
 from labelproof.judging.scores import kind_of_scores, scores
 from labelproof.judging.stacking import MOST_NEIGHBOURED, MOST_NUMBERS, neighbours, regression
@@ -198,7 +198,7 @@ def judged_labels(
     if crowd:  # votes say more of a label than how training went
         judged = judge_by_votes(evidence, crowd.posterior.numpy(), rule)
         return judged, fit_scale(heard.unseen, crowd.posterior)
-    judged, before = judge_labels(evidence, rule, seed=seed), _before_review(result.task)
+    judged, before = judge_many(evidence, rule, seed=seed), _before_review(result.task)
     scale = link_scale(heard.unseen, judged, before, raw=heard.raw, cautious=heard.cautious)
     return judged, scale
 

@@ -17,6 +17,7 @@ from labelproof.judging.numbers import minimise
 LINK_EXAMPLES = 150  # at which the link goes half of the way to the judge's posterior
 MIDDLE = 1.25  # how much surer a link is where nobody can tell wrong labels from hard examples,
 FEW = 1000  # up to so many examples, and less with more
+MOST = 1_000_000  # examples that a scale is fitted to
 FEWER = 300  # the same where the judge is less sure than the method
 
 
@@ -42,7 +43,8 @@ def link_scale(
     trust = judged.trust
     if trust.level == "none":
         return raw
-    scale = given = fit_scale(values, one_hot(labels, values.shape[1]).double())
+    known = one_hot(_some(labels), values.shape[1]).double()
+    scale = given = fit_scale(_some(values), known)
     if trust.ambiguous or judged.noise_interval[0] > 0:
         true = fit_scale(values, torch.from_numpy(judged.posterior))
         scale = given * (true / given) ** (len(values) / (len(values) + LINK_EXAMPLES))
@@ -54,6 +56,7 @@ def link_scale(
 
 def own_scale(values: Tensor, own: Tensor) -> float:
     """The scale at which scores (N, C) are as sure on average as probabilities (N, C)."""
+    values, own = _some(values), _some(own)
     sure = own.amax(1).mean().item()
     low, high = math.log(1e-3), math.log(1e3)
     for _ in range(40):
@@ -63,8 +66,14 @@ def own_scale(values: Tensor, own: Tensor) -> float:
     return math.exp(low)
 
 
+def _some(values: Tensor) -> Tensor:
+    """Rows (N, C) spread evenly over very many, all of fewer: one number needs no more."""
+    return values[:: -(-len(values) // MOST)]
+
+
 def fit_scale(values: Tensor, target: Tensor) -> float:
     """The scale whose softmax has the least cross-entropy to the target distributions."""
+    values, target = _some(values), _some(target)
     log_scale = torch.zeros((), dtype=torch.float64)
 
     def loss() -> Tensor:

@@ -29,6 +29,7 @@ CLASSES = 3
 SIMILAR = 6
 LARGEST = 60_000  # examples among which the similar ones are looked for
 CHUNK = 4096
+BLOCK = 1 << 24  # similarities held at a time
 EDGE = 12  # pictures are compared at this size
 Floats = npt.NDArray[np.float32]
 
@@ -78,13 +79,15 @@ def _similar(x: Inputs, index: npt.NDArray[np.int64]) -> list[list[int]]:
     """The examples whose inputs point most nearly the same way, nearest first."""
     if len(x) > LARGEST:
         return [[] for _ in index]
-    vectors = _directions(x)
+    vectors, most = _directions(x), min(4 * SIMILAR, len(x))
     found: list[list[int]] = []
-    for start in range(0, len(index), CHUNK):
-        part = index[start : start + CHUNK]
-        near = vectors[part] @ vectors.T
-        near[np.arange(len(part)), part] = -np.inf  # not itself
-        best = np.argsort(-near, axis=1, kind="stable")[:, :SIMILAR]
+    for start in range(0, len(index), max(1, BLOCK // len(x))):
+        part = index[start : start + max(1, BLOCK // len(x))]
+        apart = -(vectors[part] @ vectors.T)
+        apart[np.arange(len(part)), part] = np.inf  # not itself
+        few = np.sort(np.argpartition(apart, most - 1, axis=1)[:, :most], axis=1)
+        order = np.argsort(np.take_along_axis(apart, few, 1), axis=1, kind="stable")
+        best = np.take_along_axis(few, order, 1)[:, :SIMILAR]
         found += best[:, : len(x) - 1].tolist()
     return found
 

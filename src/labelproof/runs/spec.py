@@ -69,6 +69,11 @@ class RunSpec:
         return FLAGSHIP if self.method == AUTO else self.method
 
     @property
+    def number_type(self) -> Precision:
+        """Of the trunk; published settings are those of float32 unless told otherwise."""
+        return "fp32" if self.recipe and self.precision == "auto" else self.precision
+
+    @property
     def joins(self) -> bool:
         """Whether a softmax regression may predict along with the method."""
         return self.method == AUTO and self.recipe is None
