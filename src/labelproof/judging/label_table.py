@@ -24,10 +24,10 @@ class Names(Sequence[str]):
     """Names of examples in some order; each is made when asked for, as there may be millions."""
 
     of: Sequence[str] | None  # by number of the example; its number where None
-    index: Codes  # (n,) numbers of the examples, in this order
+    order: Codes  # (n,) numbers of the examples
 
     def __len__(self) -> int:
-        return len(self.index)
+        return len(self.order)
 
     @overload
     def __getitem__(self, place: int) -> str: ...
@@ -35,8 +35,8 @@ class Names(Sequence[str]):
     def __getitem__(self, place: slice) -> Names: ...
     def __getitem__(self, place: int | slice) -> str | Names:
         if isinstance(place, slice):
-            return Names(self.of, self.index[place])
-        index = int(self.index[place])
+            return Names(self.of, self.order[place])
+        index = int(self.order[place])
         return str(index) if self.of is None else self.of[index]
 
 

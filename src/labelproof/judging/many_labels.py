@@ -21,7 +21,7 @@ from labelproof.judging.numbers import Ints
 from labelproof.judging.statements import ClassVerdict, Interval, Point
 from labelproof.judging.suspects import Rule
 
-T = TypeVar("T", np.float64, np.bool_)
+T = TypeVar("T", bound=np.generic)
 PART = 500_000  # labels judged at a time
 LEVELS = ("none", "caution", "good")
 

@@ -73,7 +73,7 @@ def write_index(folder: Path, rows: LabelRows) -> None:
         names = packed(rows.ids.of, np.arange(len(rows)))
         arrays |= {"text": names.text, "start": names.start, "end": names.end}
     with written_whole(path) as aside, aside.open("wb") as file:
-        np.savez(file, **arrays)
+        np.savez(file, **arrays)  # type: ignore[arg-type]
 
 
 def read_index(folder: Path, classes: int, size: int) -> LabelRows | None:
@@ -112,6 +112,9 @@ def _rows(arrays: dict[str, Any], classes: int, size: int) -> LabelRows:
         index=index,
         ids=Names(names, index),
         suspect=arrays["suspect"].reshape(size).astype(bool),
-        **codes,
-        **numbers,
+        given=codes["given"],
+        suggested=codes["suggested"],
+        p_clean=numbers["p_clean"],
+        p_suggested=numbers["p_suggested"],
+        margin=numbers["margin"],
     )
