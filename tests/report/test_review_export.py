@@ -139,7 +139,7 @@ def test_noise_put_in_on_purpose_is_exported_as_the_run_saw_it(tmp_path: Path) -
 def test_a_folder_gives_files_and_labels_that_can_be_fitted_again(tmp_path: Path) -> None:
     root = picture_folder(tmp_path / "pictures")
     run = trained(root, tmp_path / "run", max_bad=0.2)
-    ids = open_review(run).ids()
+    ids = list(open_review(run).ids())
     twin = ids.index("red/twin.png")
     out = tmp_path / "corrected.csv"
     export(reviewed(run, {twin: "blue"}), out)
