@@ -27,7 +27,7 @@ from labelproof.views import ImageViews, VectorViews
 
 META = torch.device("meta")
 B, N, C = 8, 64, 5
-MOST = {"vectors": 400, "images": 400, "zoomed images": 520}  # operations of losses and views
+MOST = {"vectors": 400, "images": 400, "zoomed images": 540}  # operations of losses and views
 
 
 class Generator(torch.Generator):

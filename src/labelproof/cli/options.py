@@ -197,18 +197,16 @@ PrecisionName = Annotated[
 ]
 Compile = Annotated[
     bool,
-    typer.Option(
+    training(
         "--compile",
         help="Fuse the network's operations with torch.compile; without it where that fails.",
-        rich_help_panel=TRAINING,
     ),
 ]
 Deterministic = Annotated[
     bool,
-    typer.Option(
+    training(
         "--deterministic",
         help="On a GPU: compute so that the same bits come again, which is slower.",
-        rich_help_panel=TRAINING,
     ),
 ]
 

@@ -173,7 +173,7 @@ def padded_crop(
     return torch.where(mirror.to(x.device).view(-1, 1, 1, 1), crops.flip(2), crops)
 
 
-def shown(x: Tensor, device: torch.device) -> Tensor:
+def shown(x: Tensor, device: torch.device | str = "cpu") -> Tensor:
     """Width and height of each image (B, 2); of those on a canvas, without what is around them."""
     if x.shape[3] == 4:
         across, down = x[:, x.shape[1] // 2, :, 3], x[:, :, x.shape[2] // 2, 3]
