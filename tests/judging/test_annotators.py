@@ -15,14 +15,8 @@ from labelproof.judging.agreement import (
     label_quality,
     most_confused,
 )
-from labelproof.judging.annotators import (
-    best_strength,
-    dawid_skene,
-    fit_crowd,
-    fit_scale,
-    labels_from_votes,
-    normalised,
-)
+from labelproof.judging.annotators import dawid_skene, fit_crowd, fit_scale
+from labelproof.judging.vote_labels import labels_from_votes
 from labelproof.judging.vote_weights import crowdlab
 
 
@@ -172,16 +166,72 @@ def test_one_vote_each_still_gives_an_answer() -> None:
     assert _accuracy(crowd.consensus, truth) >= _accuracy(majority(votes, 4), truth)
 
 
-def test_scale_and_strength_against_a_search() -> None:
-    rng = torch.Generator().manual_seed(0)
-    scores = torch.randn(500, 5, generator=rng).double()
-    target = (2.7 * scores).softmax(1)
-    assert fit_scale(scores, target, 1.0) == pytest.approx(2.7, rel=1e-4)
-    base = normalised(torch.rand(1, 3, 3, generator=rng).double() + 0.5).expand(200, 3, 3)
-    gamma = torch.distributions.Dirichlet(10 * base)
-    torch.manual_seed(0)
-    draws = torch.distributions.Multinomial(60, gamma.sample()).sample()
-    assert best_strength(draws, base) == 10.0
+def test_the_scale_of_scores_is_found_again() -> None:
+    scores = torch.randn(500, 5, generator=torch.Generator().manual_seed(0)).double()
+    assert fit_scale(scores, (2.7 * scores).softmax(1), 1.0) == pytest.approx(2.7, rel=1e-4)
+
+
+def test_matrices_are_pulled_together_as_far_as_annotators_are_alike() -> None:
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 3, 900)
+    alike = np.where(rng.random((900, 6)) < 0.7, truth[:, None], rng.integers(0, 3, (900, 6)))
+    names = tuple("abcdef")
+    strict = fit_crowd(Votes(table=torch.tensor(alike), annotators=names), 3).strength
+    apart, _, _, _ = crowd_of(9, size=900, people=6, each=6, classes=3)
+    assert fit_crowd(apart, 3).strength < strict
+
+
+def test_a_rare_class_stays_rare() -> None:
+    """Annotators who always say one class must not make it a common one."""
+    rng = np.random.default_rng(0)
+    truth = rng.choice(3, 1500, p=[0.8, 0.17, 0.03])
+    votes = np.where(rng.random((1500, 8)) < 0.75, truth[:, None], rng.integers(0, 3, (1500, 8)))
+    votes[:, 6:] = 2
+    votes[rng.random(votes.shape) < 0.3] = -1
+    votes[(votes < 0).all(1), 0] = 0
+    crowd = fit_crowd(Votes(table=torch.tensor(votes), annotators=tuple("abcdefgh")), 3)
+    assert (crowd.consensus == 2).double().mean() < 0.06
+    assert _accuracy(crowd.consensus, torch.tensor(truth)) > 0.95
+
+
+def test_shared_errors_make_the_consensus_less_sure() -> None:
+    """Where votes and classifier err on the same examples, the posterior must not double-count."""
+    rng = np.random.default_rng(1)
+    truth, lure = rng.integers(0, 4, 3000), rng.integers(0, 4, 3000)
+    seems = np.where(rng.random(3000) < 0.15, lure, truth)  # what everybody sees
+    table = np.where(rng.random((3000, 3)) < 0.85, seems[:, None], rng.integers(0, 4, (3000, 3)))
+    hard = (seems != truth)[:, None] & (rng.random((3000, 3)) < 0.5)
+    table = np.where(hard, truth[:, None], table)
+    scores = rng.normal(size=(3000, 4))
+    scores[np.arange(3000), seems] += 1.5
+    votes = Votes(table=torch.tensor(table), annotators=("a", "b", "c"))
+    crowd = fit_crowd(votes, 4, torch.tensor(scores))
+    assert crowd.temper < 1 or crowd.correlation > 0
+    sure = crowd.posterior.max(1).values.mean().item()
+    assert abs(sure - _accuracy(crowd.consensus, torch.tensor(truth))) < 0.05
+
+
+def test_an_annotator_does_not_confirm_themselves() -> None:
+    """One label of one person says nothing of that person beyond what others say."""
+    votes, truth, scores, _ = crowd_of(11, size=1000, people=1000, each=1)
+    table = votes.table.clone()
+    table[:, :3] = truth[:, None]  # three people who are always right
+    crowd = fit_crowd(Votes(table=table, annotators=votes.annotators), 4, scores)
+    assert _accuracy(crowd.consensus, truth) > 0.99
+
+
+def test_what_is_told_for_sure_stays_and_teaches() -> None:
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 4, 600)
+    table = np.where(rng.random((600, 5)) < 0.9, truth[:, None], rng.integers(0, 4, (600, 5)))
+    table[:, :3] = ((truth + 1) % 4)[:, None]  # three of five are wrong in the same way
+    votes = Votes(table=torch.tensor(table), annotators=tuple("abcde"))
+    told = torch.full((600,), -1)
+    told[:200] = torch.tensor(truth[:200])
+    crowd = fit_crowd(votes, 4, told=told)
+    assert crowd.posterior[:200].max(1).values.min() == 1
+    assert _accuracy(fit_crowd(votes, 4).consensus, torch.tensor(truth)) < 0.1
+    assert _accuracy(crowd.consensus, torch.tensor(truth)) > 0.9
 
 
 def test_alpha_in_closed_form_and_as_the_package_has_it() -> None:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 import torch
@@ -53,6 +53,7 @@ class Task:
     kind: Kind
     fixed: Tensor | None = None  # (N,) bool: labels a person has confirmed or corrected
     original: Tensor | None = None  # (N,) int64: labels before that, where it is known
+    targets: Tensor | None = None  # (N, C) soft targets to train on in place of y
     votes: Votes | None = None  # who said what, for those who can use more than one label
 
     @property
@@ -64,6 +65,22 @@ class Task:
     def num_classes(self) -> int:
         """C."""
         return len(self.classes)
+
+    def part(self, x: Inputs, rows: Tensor) -> Task:
+        """The task with some of its examples (n,) alone; `x` are their inputs."""
+        fixed = None if self.fixed is None else self.fixed[rows]
+        original = None if self.original is None else self.original[rows]
+        targets = None if self.targets is None else self.targets[rows]
+        votes = None if self.votes is None else self.votes.part(rows)
+        return replace(
+            self,
+            x=x,
+            y=self.y[rows],
+            fixed=fixed,
+            original=original,
+            targets=targets,
+            votes=votes,
+        )
 
     def digest(self) -> str:
         """A hash of inputs, labels and class names; a resumed run must show the same one."""

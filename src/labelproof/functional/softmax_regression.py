@@ -56,6 +56,7 @@ def cross_fit(
     classes: int,
     fold: Tensor,
     *,
+    targets: Tensor | None = None,
     kept: Tensor | None = None,
     penalties: Sequence[float] = PENALTIES,
 ) -> CrossFit:
@@ -68,10 +69,11 @@ def cross_fit(
         labels: (N,) classes whose likelihood out of fold decides.
         classes: C.
         fold: (N,) the fold of each example, 0 to K - 1.
+        targets: (N, C) soft targets in place of the labels.
         kept: (N,) bool, examples that are fitted to and whose likelihood counts; all where None.
         penalties: in descending order.
     """
-    goal = one_hot(labels, classes).float()
+    goal = one_hot(labels, classes).float() if targets is None else targets.float()
     used = torch.ones(len(x), dtype=torch.bool) if kept is None else kept
     basis, variance = _eigenbasis(x)
     inputs, number = x @ basis, int(fold.max()) + 1
@@ -90,7 +92,7 @@ def cross_fit(
             weight=basis @ weight[-1],
             bias=bias[-1],
             penalty=penalty,
-            likelihood=of_label(log_probs, labels)[used].mean().item(),
+            likelihood=(goal * log_probs).sum(1)[used].mean().item(),
         )
         if best is not None and found.likelihood <= best.likelihood:
             break
@@ -100,7 +102,12 @@ def cross_fit(
 
 
 def cross_fit_twice(
-    x: Tensor, labels: Tensor, classes: int, fold: Tensor, fixed: Tensor | None = None
+    x: Tensor,
+    labels: Tensor,
+    classes: int,
+    fold: Tensor,
+    fixed: Tensor | None = None,
+    targets: Tensor | None = None,
 ) -> Tensor:
     """Log-probabilities (N, C) out of fold, by regressions on all labels and on the kept ones.
 
@@ -113,12 +120,13 @@ def cross_fit_twice(
         classes: C.
         fold: (N,) as `folds_of` gives it.
         fixed: (N,) labels that are known to be right.
+        targets: (N, C) soft targets in place of the labels.
     """
-    first = cross_fit(x, labels, classes, fold)
+    first = cross_fit(x, labels, classes, fold, targets=targets)
     kept = confident(first.log_probs, labels) > 0.5
     kept = kept if fixed is None else kept | fixed
     near = [first.penalty * factor for factor in NEAR]
-    second = cross_fit(x, labels, classes, fold, kept=kept, penalties=near)
+    second = cross_fit(x, labels, classes, fold, targets=targets, kept=kept, penalties=near)
     return (first.log_probs + second.log_probs) / 2
 
 
@@ -129,6 +137,7 @@ def cross_fit_nested(
     fold: Tensor,
     *,
     fixed: Tensor | None = None,
+    targets: Tensor | None = None,
     penalties: Sequence[float] = PENALTIES,
 ) -> CrossFit:
     """The mean of a regression on all labels and one on the labels that are kept (`confident`).
@@ -142,19 +151,22 @@ def cross_fit_nested(
         classes: C.
         fold: (N,) as `folds_of` gives it.
         fixed: (N,) labels that are known to be right.
+        targets: (N, C) soft targets in place of the labels.
         penalties: in descending order.
     """
-    first = cross_fit(x, labels, classes, fold, penalties=penalties)
+    goal = one_hot(labels, classes).float() if targets is None else targets.float()
+    first = cross_fit(x, labels, classes, fold, targets=goal, penalties=penalties)
     sure = torch.zeros(len(x), dtype=torch.bool) if fixed is None else fixed
     kept = (confident(first.log_probs, labels) > 0.5) | sure
-    weight, bias = fit_to(x, labels, classes, kept, first.penalty)
+    weight, bias = fit_to(x, goal, kept, first.penalty)
     outside = torch.empty_like(first.log_probs)
     for k in range(int(fold.max()) + 1):
         held, rest = (fold == k).nonzero().squeeze(1), (fold != k).nonzero().squeeze(1)
         inner = folds_of(labels[rest], INNER, torch.Generator().manual_seed(k))
-        part = cross_fit(x[rest], labels[rest], classes, inner, penalties=(first.penalty,))
+        one = (first.penalty,)
+        part = cross_fit(x[rest], labels[rest], classes, inner, targets=goal[rest], penalties=one)
         kept = (confident(part.log_probs, labels[rest]) > 0.5) | sure[rest]
-        inside = fit_to(x[rest], labels[rest], classes, kept, first.penalty)
+        inside = fit_to(x[rest], goal[rest], kept, first.penalty)
         outside[held] = (x[held] @ inside[0] + inside[1]).log_softmax(1)
     log_probs = ((first.log_probs + outside) / 2).log_softmax(1)
     return CrossFit(
@@ -166,14 +178,11 @@ def cross_fit_nested(
     )
 
 
-def fit_to(
-    x: Tensor, labels: Tensor, classes: int, kept: Tensor, penalty: float
-) -> tuple[Tensor, Tensor]:
-    """Weights (D, C) and biases (C,) of a regression on the kept examples (N,)."""
+def fit_to(x: Tensor, goal: Tensor, kept: Tensor, penalty: float) -> tuple[Tensor, Tensor]:
+    """Weights (D, C) and biases (C,) of a regression on the targets (N, C) of kept examples."""
     basis, variance = _eigenbasis(x)
-    goal, keep = one_hot(labels, classes).float(), kept.float()[None]
-    zero = torch.zeros(1, basis.shape[1], classes), torch.zeros(1, classes)
-    weight, bias = _solve(x @ basis, variance, goal, keep, penalty, *zero)
+    zero = torch.zeros(1, basis.shape[1], goal.shape[1]), torch.zeros(1, goal.shape[1])
+    weight, bias = _solve(x @ basis, variance, goal, kept.float()[None], penalty, *zero)
     return basis @ weight[0], bias[0]
 
 

@@ -6,31 +6,43 @@ for all examples. With a classifier, p_i = softmax(scale · s_i) from its scores
 is fitted along: classifier and annotators explain the votes together (as in Raykar et al., JMLR
 2010, jmlr.org/papers/v11/raykar10a.html).
 
-Two additions for real votes:
+Four additions for real votes:
 
 - Few labels from one annotator say little about C² numbers. So π_a is shrunk towards what all
-  annotators confuse, at the annotator's own overall error rate, by an amount κ that the votes
-  decide (marginal likelihood).
+  annotators confuse, at the annotator's own overall error rate, with a strength of κ votes a class.
+- An example is judged by matrices that were counted without it. Otherwise somebody with three
+  labels confirms themselves.
 - Annotators err on the same hard examples, so three equal votes are worth fewer than three. An
-  example's n votes count as n / (1 + (n - 1) ρ); ρ is chosen to predict each vote best from the
-  other votes on the same example.
+  example's n votes count as n / (1 + (n - 1) ρ).
+- What is hard for annotators is hard for the classifier, so both together are less sure than they
+  look: the evidence of each is multiplied by τ.
+
+κ, ρ and τ are those that predict each vote best from the classifier and the other votes on the
+same example, with matrices that were counted without it.
 
 Shapes: N examples, A annotators, C classes, V votes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
+from torch.nn.functional import one_hot
 
-from labelproof.data.votes import LongVotes, Votes, majority, vote_shares
+from labelproof.data.votes import LongVotes, Votes, vote_shares
 
 STEPS = 60  # of EM, at the most
-TOLERANCE = 1e-5  # largest mean change of a posterior that counts as none
-STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)  # κ, in votes a class
-CORRELATIONS = (0.0, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0)  # ρ
+TOLERANCE = 1e-4  # largest mean change of a posterior that counts as none
+GRIDS: Mapping[str, Sequence[float]] = {
+    "strength": (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0),  # κ, in votes a class
+    "temper": (1.0, 0.85, 0.7, 0.6, 0.5, 0.4, 0.3),  # τ
+    "correlation": (0.0, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0),  # ρ
+}
+ROUNDS = 3  # of the search over them
+GAIN = 1e-4  # of the mean log-probability of a vote, below which another value is no better
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,8 +53,9 @@ class Crowd:
     confusion: Tensor  # (A, C, C) probability of a vote (column) for each true class (row)
     pooled: Tensor  # (C, C) the same for all annotators together
     scale: float  # of the classifier's scores; 0 without a classifier
+    strength: float  # κ; 0 in plain Dawid-Skene
+    temper: float  # τ
     correlation: float  # ρ
-    strength: float  # κ
     steps: int  # of EM until nothing changed
     predicted: float  # mean log-probability of a vote, given the others and the classifier
 
@@ -59,16 +72,35 @@ class _Known:
     votes: LongVotes
     start: Tensor  # (N, C) vote shares
     scores: Tensor | None  # (N, C) of the classifier
+    told: Tensor | None  # (N,) classes that a person has told for sure, else -1
     annotators: int
     given: Tensor  # (N,) votes an example
+
+    def with_told(self, posterior: Tensor) -> Tensor:
+        """A posterior (N, C) that is sure of what was told."""
+        if self.told is None:
+            return posterior
+        sure = one_hot(self.told.clamp_min(0), posterior.shape[1]).to(posterior)
+        return torch.where(self.told[:, None] >= 0, sure, posterior)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Knobs:
+    """κ, τ and ρ; plain Dawid-Skene has no κ."""
+
+    strength: float | None = 30.0
+    temper: float = 1.0
+    correlation: float = 0.0
 
 
 def dawid_skene(votes: Votes, classes: int) -> Crowd:
     """Plain Dawid-Skene: independent annotators, no classifier, one pseudo-vote of smoothing."""
-    return _em(_known(votes, classes, None), correlation=0.0, strength=None)
+    return _em(_known(votes, classes), _Knobs(strength=None))
 
 
-def fit_crowd(votes: Votes, classes: int, scores: Tensor | None = None) -> Crowd:
+def fit_crowd(
+    votes: Votes, classes: int, scores: Tensor | None = None, told: Tensor | None = None
+) -> Crowd:
     """Consensus, annotators' matrices, and how much to rely on each.
 
     Args:
@@ -76,91 +108,90 @@ def fit_crowd(votes: Votes, classes: int, scores: Tensor | None = None) -> Crowd
         classes: C.
         scores: (N, C) of a classifier that has not seen the votes it judges (out of fold): logits
             or log-probabilities; None where there is no classifier.
+        told: (N,) classes of examples that are known for sure, else -1.
     """
-    known = _known(votes, classes, scores)
-    best = _em(known, correlation=0.0, strength=STRENGTHS[2])
-    if known.given.max() < 2:
+    return _best(_known(votes, classes, scores, told))
+
+
+def _best(known: _Known) -> Crowd:
+    """EM with the κ, τ and ρ that predict votes best; one after the other, from value to value."""
+    best, knobs = _em(known, _Knobs()), _Knobs()
+    if known.given.max() < 2:  # nothing to predict a vote by
         return best
-    for correlation in CORRELATIONS[1:]:
-        tried = _em(known, correlation=correlation, strength=best.strength, start=best)
-        if tried.predicted <= best.predicted:
+    for _ in range(ROUNDS):
+        before = best.predicted
+        for name, grid in GRIDS.items():
+            for direction in (1, -1):
+                while True:
+                    place = grid.index(vars(knobs)[name]) + direction
+                    if not 0 <= place < len(grid):
+                        break
+                    other = replace(knobs, **{name: grid[place]})
+                    tried = _em(known, other, start=best)
+                    if tried.predicted < best.predicted + GAIN:
+                        break
+                    best, knobs = tried, other
+        if best.predicted == before:
             break
-        best = tried
     return best
 
 
-@dataclass(frozen=True, kw_only=True)
-class VoteLabels:
-    """One label an example from votes alone, and how it was chosen."""
-
-    labels: Tensor  # (N,)
-    how: str  # "majority" or "consensus"
-    why: str  # one sentence
+def fit_alike(votes: Votes, classes: int) -> Crowd:
+    """The same without a classifier, as if all votes were one annotator's."""
+    known = _known(votes, classes)
+    alike = replace(known.votes, who=torch.zeros_like(known.votes.who))
+    return _best(replace(known, votes=alike, annotators=1))
 
 
-def labels_from_votes(votes: Votes, classes: int) -> VoteLabels:
-    """The labels to train on: majority, or the annotators' weighted consensus.
-
-    Held-out votes decide: the consensus is taken where knowing who voted predicts each vote better
-    from the others on its example than treating all annotators alike.
-    """
-    known = _known(votes, classes, None)
-    if known.given.max() < 2:
-        why = "No example has two votes, so each is labelled by its only one."
-        return VoteLabels(labels=majority(votes, classes), how="majority", why=why)
-    alike = replace(known, votes=replace(known.votes, who=torch.zeros_like(known.votes.who)))
-    same = _em(replace(alike, annotators=1), correlation=0.0, strength=STRENGTHS[2])
-    crowd = fit_crowd(votes, classes)
-    told = (
-        f"a held-out vote has log-probability {crowd.predicted:.4f} if annotators differ and "
-        f"{same.predicted:.4f} if they are all alike"
-    )
-    if crowd.predicted > same.predicted:
-        why = f"Training labels are the annotators' consensus: {told}."
-        return VoteLabels(labels=crowd.consensus, how="consensus", why=why)
-    why = f"Training labels are the majority: {told}."
-    return VoteLabels(labels=majority(votes, classes), how="majority", why=why)
+def seen_alone(votes: Votes, crowd: Crowd, scores: Tensor) -> float:
+    """Mean log-probability of a vote, given a classifier's scores (N, C) and no other vote."""
+    known = _known(votes, scores.shape[1], scores)
+    counts = expected_counts(known.votes, crowd.posterior, known.annotators)
+    pulled = crowd.strength * own_rate(counts, crowd.pooled)
+    logs = _vote_logs(known.votes, counts + pulled, crowd.posterior)
+    scale = fit_scale(scores.double(), crowd.posterior, 1.0)
+    before = (scale * scores.double()).log_softmax(1)[known.votes.rows]
+    return (before + logs).logsumexp(1).mean().item()
 
 
-def _known(votes: Votes, classes: int, scores: Tensor | None) -> _Known:
+def _known(
+    votes: Votes, classes: int, scores: Tensor | None = None, told: Tensor | None = None
+) -> _Known:
     return _Known(
         votes=votes.long(),
         start=vote_shares(votes, classes),
         scores=None if scores is None else scores.double(),
+        told=told,
         annotators=len(votes.annotators),
         given=votes.given,
     )
 
 
-def _em(
-    known: _Known, *, correlation: float, strength: float | None, start: Crowd | None = None
-) -> Crowd:
-    """EM with ρ given; κ is chosen anew in each step unless None asks for plain smoothing."""
-    posterior = known.start if start is None else start.posterior
-    scale = 1.0 if start is None else start.scale
-    step = 0
+def _em(known: _Known, knobs: _Knobs, start: Crowd | None = None) -> Crowd:
+    """EM with κ, τ and ρ as given."""
+    posterior = known.with_told(known.start if start is None else start.posterior)
+    scale, step = 1.0 if start is None else start.scale or 1.0, 0
     for step in range(1, STEPS + 1):  # noqa: B007
         counts = expected_counts(known.votes, posterior, known.annotators)
-        pooled = normalised(counts.sum(0) + _slightly_right(counts.shape[-1]))
-        if strength is None:
-            confusion = normalised(counts + _slightly_right(counts.shape[-1]))
-        else:
-            base = own_rate(counts, pooled)
-            strength = best_strength(counts, base)
-            confusion = normalised(counts + strength * base)
-        prior, scale = _prior(known, posterior, scale)
-        before, posterior = posterior, _posterior(known, prior, confusion, correlation)
+        few = _slightly_right(counts.shape[-1])
+        pooled = normalised(counts.sum(0) + few)
+        pulled = few if knobs.strength is None else knobs.strength * own_rate(counts, pooled)
+        without = None if knobs.strength is None else posterior
+        logs = _vote_logs(known.votes, counts + pulled, without)
+        prior, scale = _prior(known, posterior, scale, knobs.temper)
+        before, posterior = posterior, _posterior(known, prior, logs, knobs)
         if (posterior - before).abs().sum(1).mean() < TOLERANCE:
             break
     return Crowd(
         posterior=posterior,
-        confusion=confusion,
+        confusion=normalised(counts + pulled),
         pooled=pooled,
         scale=scale if known.scores is not None else 0.0,
-        correlation=correlation,
-        strength=strength or 0.0,
+        strength=knobs.strength or 0.0,
+        temper=knobs.temper,
+        correlation=knobs.correlation,
         steps=step,
-        predicted=predicted_votes(known, prior, confusion, correlation),
+        predicted=_predicted(known, prior, logs, knobs),
     )
 
 
@@ -207,25 +238,17 @@ def _shift(total: Tensor, hits: Tensor, logits: Tensor) -> Tensor:
     return shift
 
 
-def best_strength(counts: Tensor, base: Tensor) -> float:
-    """The κ under which the counts (A, C, C) are likeliest as draws around `base`."""
-    total = counts.sum(2)
+def _prior(known: _Known, posterior: Tensor, scale: float, temper: float) -> tuple[Tensor, float]:
+    """log p_i(t), (N, C) or (1, C), and the scale of the scores that fits the posterior best.
 
-    def fit(strength: float) -> float:
-        prior = strength * base.clamp_min(1e-6)
-        whole = torch.full_like(total, strength).lgamma() - (total + strength).lgamma()
-        return (whole.sum() + ((counts + prior).lgamma() - prior.lgamma()).sum()).item()
-
-    return max(STRENGTHS, key=fit)
-
-
-def _prior(known: _Known, posterior: Tensor, scale: float) -> tuple[Tensor, float]:
-    """log p_i(t), (N, C) or (1, C), and the scale of the scores that fits the posterior best."""
+    Tempered scores give way to the shares of the classes: they must not make rare classes common.
+    """
+    counts = posterior.sum(0, keepdim=True) + 1
+    shares = (counts / counts.sum()).log()
     if known.scores is None:
-        counts = posterior.sum(0, keepdim=True) + 1
-        return (counts / counts.sum()).log(), 0.0
+        return shares, 0.0
     scale = fit_scale(known.scores, posterior, scale)
-    return (scale * known.scores).log_softmax(1), scale
+    return temper * (scale * known.scores).log_softmax(1) + (1 - temper) * shares, scale
 
 
 def fit_scale(scores: Tensor, posterior: Tensor, start: float, most: int = 20_000) -> float:
@@ -245,32 +268,45 @@ def fit_scale(scores: Tensor, posterior: Tensor, start: float, most: int = 20_00
     return scale
 
 
-def _vote_logs(known: _Known, confusion: Tensor) -> Tensor:
-    """log π_a[t, v] of every vote for each true class, (V, C)."""
-    votes = known.votes
-    return confusion.clamp_min(1e-12).log()[votes.who, :, votes.label]
+def _vote_logs(votes: LongVotes, counts: Tensor, without: Tensor | None) -> Tensor:
+    """log π_a[t, v] of every vote for each true class, (V, C).
+
+    Args:
+        votes: who said what.
+        counts: (A, C, C) of votes, with pseudo-votes.
+        without: (N, C) posterior with which each example was counted, to be taken out again where
+            it is the one to judge; None to leave it in.
+    """
+    said, all_ = counts[votes.who, :, votes.label], counts.sum(2)[votes.who]
+    if without is not None:
+        own = without[votes.rows]
+        said, all_ = said - own, all_ - own
+    return (said.clamp_min(1e-9) / all_.clamp_min(1e-9)).clamp(1e-12, 1.0).log()
 
 
-def _weight(given: Tensor, correlation: float) -> Tensor:
+def _weight(given: Tensor, knobs: _Knobs) -> Tensor:
     """What each of n votes on an example counts, (N, 1)."""
-    return (1 / (1 + (given - 1).clamp_min(0) * correlation)).double()[:, None]
+    return knobs.temper / (1 + (given - 1).clamp_min(0) * knobs.correlation).double()[:, None]
 
 
 def _summed(known: _Known, logs: Tensor) -> Tensor:
     return torch.zeros_like(known.start).index_add_(0, known.votes.rows, logs)
 
 
-def _posterior(known: _Known, prior: Tensor, confusion: Tensor, correlation: float) -> Tensor:
-    logs = _summed(known, _vote_logs(known, confusion))
-    return (prior + _weight(known.given, correlation) * logs).softmax(1)
+def _posterior(known: _Known, prior: Tensor, logs: Tensor, knobs: _Knobs) -> Tensor:
+    weighed = _weight(known.given, knobs) * _summed(known, logs)
+    return known.with_told((prior + weighed).softmax(1))
 
 
-def predicted_votes(known: _Known, prior: Tensor, confusion: Tensor, correlation: float) -> float:
+def _predicted(known: _Known, prior: Tensor, logs: Tensor, knobs: _Knobs) -> float:
     """Mean log-probability of a vote, given the classifier and the other votes on its example."""
-    rows, logs = known.votes.rows, _vote_logs(known, confusion)
+    rows = known.votes.rows
     others = _summed(known, logs)[rows] - logs
-    weight = _weight((known.given - 1).clamp_min(0), correlation)[rows]
+    weight = _weight(known.given - 1, knobs)[rows]
     before = (prior.expand_as(known.start)[rows] + weight * others).log_softmax(1)
+    if known.told is not None:
+        sure = known.with_told(torch.zeros_like(known.start))[rows].log()
+        before = torch.where(known.told[rows, None] >= 0, sure, before)
     return (before + logs).logsumexp(1).mean().item()
 
 

@@ -20,7 +20,6 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import one_hot
 
 from labelproof import functional as fn
 from labelproof.data.examples import Inputs
@@ -244,7 +243,7 @@ def cheap_views(result: Result, seed: int) -> tuple[CrossFit | None, list[Floats
     if task.kind != "vectors" or (task.size > MOST_NEIGHBOURED and numbers > MOST_NUMBERS):
         return None, []
     x, fold = inputs_of(result), folds_with_copies(task, seed)
-    linear = regression(x, task.y, task.num_classes, fold, task.fixed)
+    linear = regression(x, task.y, task.num_classes, fold, task.fixed, task.targets)
     said = [] if linear is None else [linear.log_probs]
     if task.size <= MOST_NEIGHBOURED:
         said.append(neighbours(x, task.y, task.num_classes, copies(task.x)))
@@ -262,11 +261,8 @@ def crowd_of(task: Task, scores: Tensor) -> Crowd | None:
     """
     if task.votes is None:
         return None
-    crowd = fit_crowd(task.votes, task.num_classes, scores)
-    if task.fixed is None:
-        return crowd
-    sure = one_hot(task.y, task.num_classes).double()
-    return replace(crowd, posterior=torch.where(task.fixed[:, None], sure, crowd.posterior))
+    told = None if task.fixed is None else torch.where(task.fixed, task.y, -1)
+    return fit_crowd(task.votes, task.num_classes, scores, told)
 
 
 def uncalibrated(result: Result) -> Calibration:

@@ -10,7 +10,6 @@ Shapes: C classes, K folds, N training examples.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -131,11 +130,7 @@ def copies_together(fold: Tensor, first: Tensor) -> Tensor:
 
 def part_of(task: Task, rows: Tensor) -> Task:
     """The task with some of its examples alone."""
-    fixed = None if task.fixed is None else task.fixed[rows]
-    original = None if task.original is None else task.original[rows]
-    votes = None if task.votes is None else task.votes.part(rows)
-    x, y = Subset(task.x, rows), task.y[rows]
-    return replace(task, x=x, y=y, fixed=fixed, original=original, votes=votes)
+    return task.part(Subset(task.x, rows), rows)
 
 
 def suited_to_fold(method: Method, size: int, count: int) -> Method:

@@ -38,6 +38,7 @@ def votes_summary(task: Task, crowd: Crowd | None, audit: Audit) -> dict[str, An
             "alpha_interval": list(interval) if interval else None,
             "worth_of_a_vote": worth(votes, crowd),
             "model_scale": crowd.scale,
+            "soft_targets": task.targets is not None,
             "changed": int((crowd.consensus != majority(votes, classes)).sum()),
             "accuracy_majority": _accuracy(majority(votes, classes), audit.truth),
             "accuracy_consensus": _accuracy(crowd.consensus, audit.truth),

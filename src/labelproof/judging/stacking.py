@@ -57,7 +57,12 @@ def stack(views: Floats, labels: Ints) -> tuple[Floats, Floats]:
 
 
 def regression(
-    x: Tensor, labels: Tensor, classes: int, fold: Tensor, fixed: Tensor | None = None
+    x: Tensor,
+    labels: Tensor,
+    classes: int,
+    fold: Tensor,
+    fixed: Tensor | None = None,
+    targets: Tensor | None = None,
 ) -> CrossFit | None:
     """Softmax regressions that were fitted without each fold; None where that takes too long.
 
@@ -69,6 +74,7 @@ def regression(
         classes: C.
         fold: (N,) folds; each is judged by the others.
         fixed: (N,) labels that a person has confirmed.
+        targets: (N, C) soft targets in place of the labels.
     """
     if x.numel() > MOST_NUMBERS:
         return None
@@ -78,7 +84,9 @@ def regression(
         found = cross_fit(x[some], labels[some], classes, fold[some])
         at = PENALTIES.index(found.penalty)
         penalties = PENALTIES[max(at - 1, 0) : at + 1]
-    return cross_fit_nested(x, labels, classes, fold, fixed=fixed, penalties=penalties)
+    return cross_fit_nested(
+        x, labels, classes, fold, fixed=fixed, targets=targets, penalties=penalties
+    )
 
 
 def neighbours(x: Tensor, labels: Tensor, classes: int, group: Tensor) -> Tensor:

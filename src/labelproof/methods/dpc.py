@@ -298,9 +298,9 @@ class DPC:
 
     def cross_fit(self, state: State, run: Run) -> Logs:
         """The first split, by linear models that have not seen the labels they judge."""
-        x, y = run.plain(), run.task.y
+        x, y, task = run.plain(), run.task.y, run.task
         fold = fn.folds_of(y, FOLDS if len(y) <= MANY else 2, run.rng)
-        state.outside = fn.cross_fit_twice(x, y, run.task.num_classes, fold, run.task.fixed)
+        state.outside = fn.cross_fit_twice(x, y, task.num_classes, fold, task.fixed, task.targets)
         state.clean = run.trusted(fn.confident(state.outside, y))
         if self.lr_unit == "data":
             state.unit = (USUAL_VARIANCE / max(fn.top_variance(x), 1.0)) ** 0.5

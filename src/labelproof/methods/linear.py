@@ -75,7 +75,9 @@ class Linear:
         first = run.epoch == 0
         near = fn.PENALTIES if first else (state.penalty, state.penalty / 3)
         run.on_step()
-        found = fn.cross_fit(x, y, classes, state.fold, kept=kept, penalties=near)
+        found = fn.cross_fit(
+            x, y, classes, state.fold, targets=run.task.targets, kept=kept, penalties=near
+        )
         run.on_step()
         with torch.no_grad():
             state.net.weight.copy_(found.weight.T)

@@ -51,6 +51,8 @@ def _sentences(found: Mapping[str, Any]) -> list[str]:
             f"{low:.2f} to {high:.2f}; 1 is full agreement and 0 is chance. {_reading(found)}"
         )
     told.append(f"Votes and model together change the majority of {found['changed']:,} examples.")
+    if found.get("soft_targets"):
+        told.append("Training used the votes as soft targets, as held-out votes preferred them.")
     if found["worth_of_a_vote"] < 0.95:
         told.append(
             "Annotators err on the same examples, so a further vote on an example counts as "

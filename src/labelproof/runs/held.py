@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from labelproof.csv_cells import safe
 from labelproof.data.examples import Examples, without
@@ -84,8 +85,11 @@ def _held(
     index = torch.tensor(sorted(labels), dtype=torch.int64)
     y, mask = task.y.clone(), torch.zeros(task.size, dtype=torch.bool)
     y[index], mask[index] = torch.tensor([labels[i] for i in index.tolist()]).long(), True
-    fixed = mask if labels else None
-    left = _left(replace(prepared, task=replace(task, y=y, fixed=fixed)), removed)
+    fixed, targets = mask if labels else None, task.targets
+    if targets is not None:
+        targets = torch.where(mask[:, None], one_hot(y, task.num_classes).to(targets), targets)
+    task = replace(task, y=y, fixed=fixed, targets=targets)
+    left = _left(replace(prepared, task=task), removed)
     place = torch.from_numpy(np.flatnonzero(mask.numpy()[_numbers(task.size, removed)]))
     held = Held(
         run=run, index=place.numpy(), labels=left.task.y[place].numpy(), removed=tuple(removed)

@@ -25,8 +25,6 @@ from labelproof.run_files import SCORES
 from labelproof.runs.reviewed import Reviewed
 from labelproof.runs.votes_file import read_crowd, read_votes
 
-REVIEWER = "the reviewer"
-
 
 @dataclass(frozen=True, kw_only=True)
 class NextCheck:
@@ -112,29 +110,27 @@ def _suspects(rows: LabelRows, clean: Numbers, decided: Mapping[int, int]) -> np
 def _posterior(review: Reviewed, scores: torch.Tensor, decided: Mapping[int, int]) -> torch.Tensor:
     index = torch.tensor(list(decided), dtype=torch.long)
     codes = torch.tensor(list(decided.values()), dtype=torch.long)
-    votes = _votes(review, decided)
+    votes = _votes(review)
     if votes is None:
         given = torch.from_numpy(review.rows.labels())
         return posterior_after(scores, given, index, codes)
-    posterior = fit_crowd(votes, len(review.classes), scores).posterior.clone()
-    posterior[index] = torch.nn.functional.one_hot(codes, len(review.classes)).double()
-    return posterior
+    told = torch.full((len(scores),), -1)
+    told[index] = codes
+    return fit_crowd(votes, len(review.classes), scores, told).posterior
 
 
-def _votes(review: Reviewed, decided: Mapping[int, int]) -> Votes | None:
-    """The votes of a run with the reviewer as one more annotator."""
+def _votes(review: Reviewed) -> Votes | None:
+    """The votes of a run."""
     said = read_votes(review.folder)
     if not said:
         return None
     names = tuple(sorted({name for votes in said.values() for name, _, _ in votes}))
     place, codes = {name: number for number, name in enumerate(names)}, review.codes()
-    table = torch.full((len(review.rows), len(names) + 1), BLANK, dtype=torch.long)
+    table = torch.full((len(review.rows), len(names)), BLANK, dtype=torch.long)
     for row, votes in said.items():
         for name, label, _ in votes:
             table[row, place[name]] = codes[label]
-    for row, code in decided.items():
-        table[row, -1] = code
-    return Votes(table=table, annotators=(*names, REVIEWER))
+    return Votes(table=table, annotators=names)
 
 
 def whom_to_ask(

@@ -13,8 +13,8 @@ from torch import Tensor
 from labelproof.data.examples import Examples
 from labelproof.data.task import Audit, Task
 from labelproof.errors import BadInput
-from labelproof.judging.annotators import labels_from_votes
 from labelproof.judging.label_table import Codes
+from labelproof.judging.vote_labels import labels_from_votes, with_targets
 from labelproof.noise import apply_noise, parse_noise
 from labelproof.runs.spec import RunSpec
 from labelproof.training.protocol import Method
@@ -118,7 +118,10 @@ def prepare(
         test_x=test.x if test else None,
         test_y=_tensor(test.labels) if test else None,
     )
-    return Prepared(task=task, audit=audit, noise=record, votes=agreed.why if agreed else None)
+    if agreed is None:
+        return Prepared(task=task, audit=audit, noise=record)
+    task, why = with_targets(task, agreed)
+    return Prepared(task=task, audit=audit, noise=record, votes=f"{agreed.why} {why}")
 
 
 def _tensor(labels: Any) -> Tensor | None:

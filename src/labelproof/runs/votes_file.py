@@ -34,8 +34,9 @@ def write_votes(folder: Path, ended: Judged, ids: Sequence[str] | None) -> None:
                 [[round(p, 5) for p in row] for row in one] for one in crowd.confusion.tolist()
             ],
             "scale": crowd.scale,
-            "correlation": crowd.correlation,
             "strength": crowd.strength,
+            "temper": crowd.temper,
+            "correlation": crowd.correlation,
         },
     )
 

@@ -74,7 +74,15 @@ class Batches:
             draw_view(self.task.views, view, raw, rng=self._rng(view)) for view in self.views
         )
         rows = rows.to(self.device, non_blocking=True)
-        return Batch(rows, self.y[rows], views)
+        return Batch(rows, self._labels(rows), views)
+
+    def _labels(self, rows: Tensor) -> Tensor:
+        """Given labels, (B,); of soft targets, labels drawn from them: on average the same loss."""
+        soft = self.task.targets
+        if soft is None:
+            return self.y[rows]
+        drawn = torch.multinomial(soft[rows.cpu()], 1, generator=self.host_rng).squeeze(1)
+        return drawn.to(self.device)
 
     def _rng(self, view: View) -> torch.Generator:
         chooses = self.task.kind == "images" and view not in ("plain", "weak")

@@ -59,8 +59,7 @@ def estimate(
 ) -> Estimate:
     """Train each phase for one epoch on a few examples and scale up to the whole set."""
     rows = torch.linspace(0, task.size - 1, min(sample, task.size)).long()
-    votes = task.votes.part(rows) if task.votes else None
-    few = replace(task, x=Subset(task.x, rows), y=task.y[rows], fixed=None, votes=votes)
+    few = replace(task.part(Subset(task.x, rows), rows), fixed=None)
     scale = task.size / len(rows)
     with torch.random.fork_rng(devices=[]):
         run = Run(few, trunk, device=device, seed=0)

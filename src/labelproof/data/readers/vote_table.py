@@ -337,7 +337,9 @@ def _blanks(table: Cells) -> npt.NDArray[np.bool_]:
     if table.dtype.kind in "iufb":
         blank: npt.NDArray[np.bool_] = np.isnan(table.astype(float)) | (table < 0)
         return blank
-    return np.array([[is_blank(value) for value in row] for row in table], dtype=bool)
+    blank = np.equal(table.astype(object), None).astype(bool)  # nearly all cells of a sparse table
+    blank[~blank] = [is_blank(value) for value in table[~blank]]
+    return blank
 
 
 def is_blank(value: Any) -> bool:
