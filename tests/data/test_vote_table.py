@@ -61,10 +61,10 @@ def test_oddities_are_noted() -> None:
         [["x", "x", ""], ["y", "y", ""], ["x", "X", "z"], ["y", "y", ""]], dtype=object
     )
     notes = " | ".join(encode_votes(cells, ("Ann", "ann", "cy")).votes.notes)
-    assert "1 annotators gave a single label" in notes
+    assert "annotators with a single label" in notes
     assert "annotators differ only by case and count as different people: 'Ann', 'ann'" in notes
     assert "classes differ only by case and count as different: 'X', 'x'" in notes
-    assert "2 classes are used by one annotator alone: 'X', 'z'" in notes
+    assert "classes that one annotator alone uses (2): 'X', 'z'" in notes
 
 
 def test_long_becomes_wide_and_the_last_answer_counts() -> None:

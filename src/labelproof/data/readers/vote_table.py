@@ -238,11 +238,11 @@ def vote_notes(votes: Votes, classes: tuple[str, ...]) -> tuple[str, ...]:
     lonely = [classes[code] for code in _used_by_one(votes, len(classes))]
     one = int((votes.given == 1).sum())
     found = (
-        (single, "{n} annotators gave a single label, which says little about them: {list}"),
+        (single, "annotators with a single label, which says little about them ({n}): {list}"),
         (_same_but_case(votes.annotators), "annotators differ only by case and count as different "
          "people: {list}"),
         (_same_but_case(classes), "classes differ only by case and count as different: {list}"),
-        (lonely, "{n} classes are used by one annotator alone: {list}"),
+        (lonely, "classes that one annotator alone uses ({n}): {list}"),
     )  # fmt: skip
     notes = [text.format(n=len(names), list=_listed(names)) for names, text in found if names]
     if one:
