@@ -335,9 +335,10 @@ def _plain(values: Cells) -> Any:
 def _blanks(table: Cells) -> npt.NDArray[np.bool_]:
     """(N, A) bool: where nobody voted."""
     if table.dtype.kind in "iufb":
-        blank: npt.NDArray[np.bool_] = np.isnan(table.astype(float)) | (table < 0)
-        return blank
-    blank = np.equal(table.astype(object), None).astype(bool)  # nearly all cells of a sparse table
+        negative: npt.NDArray[np.bool_] = np.isnan(table.astype(float)) | (table < 0)
+        return negative
+    nobody = np.array(None, dtype=object)  # nearly all cells of a sparse table
+    blank: npt.NDArray[np.bool_] = np.equal(table.astype(object), nobody).astype(bool)
     blank[~blank] = [is_blank(value) for value in table[~blank]]
     return blank
 
