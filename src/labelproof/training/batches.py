@@ -44,7 +44,7 @@ class Batches:
     views: Sequence[View]
     forever: bool
     rng: torch.Generator  # draws the views
-    host_rng: torch.Generator  # those of strong views of images, which choose operations
+    host_rng: torch.Generator  # strong views of images, which choose operations, and soft labels
     order: torch.Generator  # draws the order, apart, so that reading ahead changes nothing
     device: torch.device
     ranks: Ranks = ALONE  # each reads its share; all get the whole batch
