@@ -3,7 +3,7 @@
     python benchmarks/crops.py FOLDER        # as benchmarks/photos.py left it
 
 Each photo is encoded five times: as it is, and as four random crops, half of them mirrored. DPC is
-then trained three times each with jittered vectors (the default), with vectors drawn among the
+then trained twice each with jittered vectors (the default), with vectors drawn among the
 five, and with both. Printed: test accuracy, and AUROC of wrong labels by DPC's own scores.
 """
 
@@ -31,7 +31,7 @@ from labelproof.runs.spec import RunSpec
 from labelproof.views.defaults import default_views
 from labelproof.views.vector_views import VectorViews
 
-CROPS, SEEDS = 4, (0, 1, 2)
+CROPS, SEEDS = 4, (0, 1)
 SMALLEST = 0.5  # share of the picture that a crop shows at the least
 
 
@@ -101,13 +101,16 @@ def main(folder: Path) -> None:
     every = replace(photos, x=Resident(rows))
     for name, data, views in (
         ("jitter", single, inner),
-        ("crops", every, CropViews(inner, width, jitter=False)),
         ("crops and jitter", every, CropViews(inner, width, jitter=True)),
+        ("crops", every, CropViews(inner, width, jitter=False)),
     ):
         prepare.default_views = lambda *_, found=views: found  # type: ignore[attr-defined]
         numbers = np.array([measured(data, test, seed) for seed in SEEDS])
         (accuracy, auroc), (spread, other) = numbers.mean(0), numbers.std(0)
-        print(f"{name}: accuracy {accuracy:.1%} ± {spread:.1%}, AUROC {auroc:.3f} ± {other:.3f}")
+        print(
+            f"{name}: accuracy {accuracy:.1%} ± {spread:.1%}, AUROC {auroc:.3f} ± {other:.3f}",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

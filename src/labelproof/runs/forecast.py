@@ -14,7 +14,8 @@ from labelproof.training.estimate import Estimate, estimate
 from labelproof.training.protocol import Method
 
 PATIENCE = 4.0  # seconds that measuring may take
-FEW, MORE = 32, 1024  # examples that are measured; a few pictures tell before many do
+FEW = {"images": 32, "vectors": 256}  # examples that are measured first
+MORE = 1024  # and then, if there is time
 HOUR = 3600.0
 
 
@@ -56,7 +57,7 @@ def forecast(
     if found is None:
         task = parts.prepared.task
         epochs = sum(phase.epochs for phase in method.plan())
-        least = patience * task.size / min(FEW, task.size) * epochs
+        least = patience * task.size / min(FEW[task.kind], task.size) * epochs
         return Forecast(training=least, encoding=encoding)
     return Forecast(
         training=found.seconds,
@@ -85,9 +86,8 @@ def _measure(
     found, trials, again, end = None, 0.0, None, time.perf_counter() + patience
     try:
         with at_most(patience):
-            if task.kind == "images":
-                found = estimate(task, method, trunk, device, FEW)
-            if found is None or _quick(found, task.size, end):
+            found = estimate(task, method, trunk, device, FEW[task.kind])
+            if most > FEW[task.kind] and _quick(found, task.size, end):
                 found = estimate(task, method, trunk, device, most)
             if undecided(parts.method) and most >= MORE:
                 trials = trial_seconds(task, parts.method, trunk, device)
