@@ -7,8 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from labelproof.cli import plan_lines
 from labelproof.data.encoders import text_choice
 from labelproof.data.encoders.apply import encoded
+from labelproof.data.encoders.glance import Glance
 from labelproof.data.encoders.saved import load_encoder, save_encoder
 from labelproof.data.encoders.text_choice import texts_standing_for
 from labelproof.data.encoders.texts import JoinedTexts, TransformerEncoder, minilm_folder
@@ -69,6 +71,16 @@ def test_words_are_enough_where_no_sentence_encoder_is_installed(
     before = read()
     assert encoded(before, "auto") is before
     assert encoded(before, "tf-idf") is before
+
+
+@pytest.mark.parametrize("name", ["auto", "minilm", "tf-idf", "none"])
+def test_a_plan_says_how_long_the_sentence_encoder_takes(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan_lines, "minilm_folder", lambda: Path("model"))
+    lines = plan_lines.encoder_line(Glance(examples=read()), name)
+    told = ["minilm takes about 1 second for these texts" in line for line in lines]
+    assert told == ([True] if name in ("auto", "minilm") else [])
 
 
 def test_a_name_that_is_none_is_refused() -> None:

@@ -88,7 +88,8 @@ def _show(spec: RunSpec, details: bool, show_views: Path | None, console: Consol
     raw = standing_for_all(read)
     test = read_like(spec.test, part.reading, read) if spec.test else read.test
     tested = len(standing_for_all(test)) if test is not None else 0
-    seen = glance(raw, NONE if show_views else pipeline.wanted_encoder(spec))
+    name = NONE if show_views else pipeline.wanted_encoder(spec)
+    seen = glance(raw, name)
     parts = pipeline.assemble(part, pipeline.Given(data=seen.examples))
     task = parts.prepared.task
     lines = [
@@ -97,7 +98,9 @@ def _show(spec: RunSpec, details: bool, show_views: Path | None, console: Consol
         *file_lines(raw, tested),
         *duplicate_lines(read),
     ]
-    console.print("\n".join([*lines, *column_lines(read), *encoder_line(seen), run_line(parts)]))
+    console.print(
+        "\n".join([*lines, *column_lines(read), *encoder_line(seen, name), run_line(parts)])
+    )
     torch.optim.SGD([torch.zeros(1)], lr=0.1)  # imports much; a timer must not interrupt that
     with Console(stderr=True).status("measuring a few batches"):
         coming = forecast(parts, seen.seconds * (1 + tested / len(raw)))

@@ -7,8 +7,9 @@ from typing import Any
 
 from labelproof.data.encoders.glance import Glance
 from labelproof.data.encoders.picture_encoding import PictureEncoding
-from labelproof.data.encoders.registry import DEFAULT
-from labelproof.data.encoders.texts import AnyTexts
+from labelproof.data.encoders.registry import AUTO, DEFAULT
+from labelproof.data.encoders.text_choice import BOTH, WORDS
+from labelproof.data.encoders.texts import MINILM, AnyTexts, TextEncoder, minilm_folder
 from labelproof.data.examples import Examples
 from labelproof.data.readers import find_duplicates
 from labelproof.data.readers.sampling import SAMPLE
@@ -18,6 +19,7 @@ from labelproof.runs.forecast import HOUR, Forecast, calibrated_by_folds, durati
 from labelproof.runs.prepare import Assembled
 from labelproof.training.settings import settings_of
 
+MINILM_SECONDS = 0.015  # a text on one core; loading it to measure takes longer than a plan may
 SHOWN = 10  # classes, duplicates and files listed one by one
 MOST_BYTES = 300e6  # of inputs that are compared with each other
 
@@ -83,8 +85,18 @@ def _numbers(examples: Examples) -> int:
     return count
 
 
-def encoder_line(seen: Glance) -> list[str]:
-    """What makes vectors of pictures, and how long that takes."""
+def encoder_line(seen: Glance, name: str) -> list[str]:
+    """What makes vectors of pictures or texts, and how long that takes.
+
+    Args:
+        seen: A look at the data.
+        name: The encoder that was asked for.
+    """
+    meant = name in (AUTO, MINILM, BOTH) and minilm_folder() is not None
+    if meant and isinstance(seen.examples.encoder, TextEncoder):
+        asked = f"{WORDS}, {MINILM} or both, as held-out labels decide" if name == AUTO else name
+        each = duration(MINILM_SECONDS * len(seen.examples))
+        return [f"Encoder: {asked}; {MINILM} takes about {each} for these texts, once"]
     if seen.encoder is None:
         return [seen.why] if seen.why else []
     return [
