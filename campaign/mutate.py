@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import io
 import json
 import random
+import zipfile
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +22,10 @@ def mutated(data: bytes, rng: random.Random) -> bytes:
     ways: list[Callable[[bytes, random.Random], bytes]] = [flipped, cut, spliced, replaced_bytes]
     if data[:1] in (b"{", b"["):
         ways += [other_json] * 6
+    if data[:2] == b"PK":
+        ways += [other_member] * 6
+    if data[:2].isalpha() and b"," in data.split(b"\n", 1)[0]:
+        ways += [other_cells] * 6
     return rng.choice(ways)(data, rng)
 
 
@@ -69,6 +75,31 @@ def other_json(data: bytes, rng: random.Random) -> bytes:
     for _ in range(rng.choice((1, 1, 1, 2, 4))):
         _change(content, rng)
     return json.dumps(content).encode()
+
+
+def other_member(data: bytes, rng: random.Random) -> bytes:
+    """An archive with one member damaged and all checksums right."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(out, "w") as new:
+        chosen = rng.choice(old.infolist())
+        for info in old.infolist():
+            content = old.read(info)
+            new.writestr(info, mutated(content, rng) if info is chosen else content)
+    return out.getvalue()
+
+
+def other_cells(data: bytes, rng: random.Random) -> bytes:
+    """A CSV file with some cells changed, a row gone or there twice."""
+    lines = data.split(b"\n")
+    for _ in range(rng.choice((1, 1, 2, 5))):
+        place = rng.randrange(len(lines))
+        cells = lines[place].split(b",")
+        new = str(rng.choice((*STRANGE, "nan", "-inf", "1e999")))
+        cells[rng.randrange(len(cells))] = new.encode("utf-8", "surrogatepass")
+        lines[place] = b",".join(cells)
+        if rng.random() < 0.2:
+            lines.insert(rng.randrange(len(lines)), lines.pop(place) if place % 2 else lines[place])
+    return b"\n".join(lines)
 
 
 def _change(content: Any, rng: random.Random) -> None:

@@ -13,7 +13,7 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +27,9 @@ from labelproof.data.readers.published.idx import read_idx
 from labelproof.data.readers.published.label_arrays import plain_npy, plain_torch
 from labelproof.noise.label_files import corrupt_file
 from labelproof.pipeline import run as carry_out
+from labelproof.report.beside import read_beside
+from labelproof.runs.next_checks import next_checks
+from labelproof.runs.reread import read_held
 from labelproof.runs.reviewed import open_review
 from labelproof.runs.spec import RunSpec, load_spec
 from labelproof.training import checkpoint
@@ -161,35 +164,55 @@ def _published(root: Path) -> Iterator[tuple[str, Path, Reader]]:
 
 
 def _runs(root: Path) -> Iterator[tuple[str, Path, Reader]]:
-    run = root / "run"
-    spec = RunSpec(data=str(root / "t.csv"), test=str(root / "t.csv"), method="ce", out=run,
-                   settings={"epochs": 2}, calibrate="quick", device="cpu")  # fmt: skip
-    carry_out(spec)
+    run, texts, votes, held = (root / name for name in ("run", "texts", "votes", "held"))
+    quick = RunSpec(method="ce", settings={"epochs": 2}, calibrate="quick", device="cpu")
+    carry_out(replace(quick, data=str(root / "t.csv"), test=str(root / "t.csv"), out=run))
+    _decide(run)
+    words = "".join(
+        f"it was {'a good and useful' if i % 2 else 'a bad and broken'} thing, no. {i}|{i % 2}\n"
+        for i in range(40)
+    )
+    (root / "texts.csv").write_text(f"text|label\n{words}")
+    carry_out(replace(quick, data=str(root / "texts.csv"), out=texts))
+    np.savez(root / "votes.npz", x=np.eye(40, 4), votes=np.arange(120).reshape(40, 3) % 2)
+    carry_out(replace(quick, data=str(root / "votes.npz"), out=votes))
+    _decide(votes)
+    carry_out(replace(quick, data=str(root / "t.csv"), out=held, reviewed=run))
+
+    def look(path: Path) -> None:
+        report.write(path.parent)
+        read_beside(path.parent, len(open_review(path.parent).classes), 40)
+
+    def judge(path: Path) -> None:
+        next_checks(open_review(path.parent), 5)
+
+    for name in ("run.json", "summary.json", "metrics.jsonl", "report.json", "labels.csv",
+                 "health.json", "review.json"):  # fmt: skip
+        yield name, run / name, look
+    yield "votes/summary.json", votes / "summary.json", look
+    for name in ("scores.npy", "votes.csv", "annotators.json"):
+        yield f"votes/{name}", votes / name, judge
+    yield "run.json as spec", run / "run.json", load_spec
+    yield "decisions.jsonl", run / "decisions.jsonl", lambda path: open_review(path.parent)
+    yield "reviewed.csv", held / "reviewed.csv", lambda path: _held(path.parent)
+    yield "checkpoint.pt", run / "checkpoint.pt", checkpoint.load
+    yield from _models(root, run, texts)
+
+
+def _decide(run: Path) -> None:
     review = open_review(run, write=True)
     for index in range(4):
         given = review.classes[int(review.rows.labels()[index])]
         review.decisions.decide([{"index": index, "decision": "keep", "label": given}])
     review.decisions.undo()
     review.decisions.close()
-    texts = root / "texts"
-    words = "".join(
-        f"it was {'a good and useful' if i % 2 else 'a bad and broken'} thing, no. {i}|{i % 2}\n"
-        for i in range(40)
-    )
-    (root / "texts.csv").write_text(f"text|label\n{words}")
-    carry_out(RunSpec(data=str(root / "texts.csv"), method="ce", out=texts, device="cpu",
-                      settings={"epochs": 1}, calibrate="quick"))  # fmt: skip
 
-    def look(path: Path) -> None:
-        report.write(path.parent)
-        open_review(path.parent)
 
-    for name in ("run.json", "summary.json", "metrics.jsonl", "report.json", "labels.csv"):
-        yield name, run / name, look
-    yield "run.json as spec", run / "run.json", load_spec
-    yield "decisions.jsonl", run / "decisions.jsonl", lambda path: open_review(path.parent)
-    yield "checkpoint.pt", run / "checkpoint.pt", checkpoint.load
+def _held(run: Path) -> None:
+    read_held(run, open_review(run).record)
 
+
+def _models(root: Path, run: Path, texts: Path) -> Iterator[tuple[str, Path, Reader]]:
     def revive(path: Path) -> None:
         (path.parent / "files.json").rename(path.parent / "aside")  # past the hashes
         try:

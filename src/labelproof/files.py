@@ -21,6 +21,7 @@ PARTIAL = ".partial"  # ends the name of a file that is being written
 def written_whole(path: Path, aside: Path | None = None) -> Iterator[Path]:
     """A path to write to; it becomes `path` when the block ends well and vanishes otherwise."""
     aside = aside or path.with_name(f".{path.name}{PARTIAL}")
+    aside.unlink(missing_ok=True)  # a link that somebody left there would lead elsewhere
     try:
         yield aside
         with aside.open("rb") as file:

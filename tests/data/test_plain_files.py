@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 
-from labelproof.data.plain_files import Refused, read_plain, read_saved
+from labelproof.data.plain_files import Refused, read_npy, read_npz, read_plain, read_saved
 
 ARRAYS = [
     np.arange(6, dtype=np.uint8).reshape(2, 3),
@@ -220,3 +220,38 @@ def test_old_files_with_wrong_counts_are_refused():
         read_saved(whole[:-4])
     with pytest.raises(Refused):
         read_saved(struct.pack("<I", 5) + whole)
+
+
+def test_texts_that_are_no_unicode_are_refused():
+    for letter in (0x110000, 0xD800, 0xFFFFFFFF):
+        file = io.BytesIO()
+        np.save(file, np.array(["ab", "cd"]))
+        data = bytearray(file.getvalue())
+        data[-4:] = struct.pack("<I", letter)
+        with pytest.raises(Refused, match="no Unicode"):
+            read_npy(bytes(data))
+
+
+def test_a_small_file_cannot_ask_for_much_memory(tmp_path):
+    text = b"X" + struct.pack("<I", 100_000) + b"a" * 100_000
+    encode = b"\x80\x02](c_codecs\nencode\nq\x01" + text + b"X\x06\0\0\0latin1\x86q\x03R"
+    with pytest.raises(Refused, match="more than its bytes"):
+        read_plain(encode + b"h\x01h\x03R" * 1000 + b"e.")
+    many = saved([torch.zeros(1000)[: k + 1] for k in range(3)])
+    assert len(read_saved(many)) == 3
+    shared = torch.zeros(100_000)
+    found = read_saved(saved([shared[k:] for k in range(1000)]))
+    assert found[0].untyped_storage().data_ptr() == found[999].untyped_storage().data_ptr()
+    path = tmp_path / "zeros.npz"
+    head = io.BytesIO()
+    shape = {"descr": "<f8", "fortran_order": False, "shape": (2, 2**27)}
+    np.lib.format.write_array_header_1_0(head, shape)
+    with (
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive,
+        archive.open("x.npy", "w", force_zip64=True) as member,
+    ):
+        member.write(head.getvalue())
+        for _ in range(2048):
+            member.write(bytes(2**20))
+    with pytest.raises(Refused, match="more than the file holds"):
+        read_npz(path, lambda name: True)

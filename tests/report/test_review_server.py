@@ -319,7 +319,9 @@ def test_likeliest_classes_and_similar_examples_come_along(tmp_path: Path) -> No
     client = client_of(opened)
     rows = client.get(f"/{TOKEN}/api/rows?scope=all").json()["rows"]
     row = next(row for row in rows if row["index"] == 3)
-    assert row["likeliest"] == [["cat", 0.7], ["owl", 0.2]]
+    told = {row["given"]: row["p_clean"], row["suggested"]: row["p_suggested"]}
+    assert row["likeliest"] == [["cat", told["cat"]], ["owl", told.get("owl", 0.2)]]
+    assert sum(sure for _, sure in row["likeliest"]) <= 1
     near = client.get(f"/{TOKEN}/api/similar/3").json()["rows"]
     assert [one["index"] for one in near] == [5, 6]
     assert client.get(f"/{TOKEN}/api/similar/999").json() == {"rows": []}
@@ -448,3 +450,13 @@ def test_judging_again_orders_by_what_is_now_suspected(tmp_path: Path) -> None:
     gain = client.get(f"/{TOKEN}/api/rows?scope=all&limit=200&order=gain").json()["rows"]
     assert gain[-1]["index"] == row["index"]  # what is decided comes last
     opened.decisions.close()
+
+
+def test_numbers_without_end_and_half_letters_are_refused(review: Reviewed) -> None:
+    client = client_of(review)
+    for path in ("picture/{}/160", "api/similar/{}"):
+        assert client.get(f"/{TOKEN}/{path.format('9' * 5000)}").status_code == 414
+    wish = '{"decisions": [{"index": 0, "decision": "skip", "note": "half \\ud800"}]}'
+    kind = {"Content-Type": "application/json"}
+    answer = client.post(f"/{TOKEN}/api/decide", content=wish, headers=kind)
+    assert (answer.status_code, review.decisions.latest) == (400, {})

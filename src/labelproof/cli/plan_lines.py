@@ -12,6 +12,7 @@ from labelproof.data.encoders.text_choice import BOTH, WORDS
 from labelproof.data.encoders.texts import MINILM, AnyTexts, TextEncoder, minilm_folder
 from labelproof.data.examples import Examples
 from labelproof.data.readers import find_duplicates
+from labelproof.data.readers.file_names import printable
 from labelproof.data.readers.sampling import SAMPLE
 from labelproof.data.task import Task
 from labelproof.judging.crossfit import FEWEST, fold_count
@@ -36,7 +37,7 @@ def data_line(examples: Examples, task: Task) -> str:
 def class_line(task: Task) -> str:
     """The classes with their numbers of examples."""
     counts = task.y.bincount(minlength=task.num_classes).tolist()
-    named = [f"{name}: {n}" for name, n in zip(task.classes, counts, strict=True)]
+    named = [f"{printable(name)}: {n}" for name, n in zip(task.classes, counts, strict=True)]
     more = [f"and {len(named) - SHOWN} more"] if len(named) > SHOWN else []
     return f"Classes: {task.num_classes} ({', '.join(named[:SHOWN] + more)})"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Any
 
 import jinja2
 import numpy as np
+from markupsafe import Markup, escape
 
 from labelproof.judging import wording
 from labelproof.report import plots as figures
@@ -28,6 +30,7 @@ EDGE = 160  # of pictures in the gallery
 MOST_GROUPS = 20  # of duplicates
 MOST_FILES = 50
 MOST_LETTERS = 600  # of a text in the gallery
+OPTION = re.compile(r"(--[a-z][a-z-]*(?: (?:quick|folds|off|[0-9.]+))?)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +95,7 @@ def render(facts: Facts, shown: Shown, note: str | None = None) -> str:
         reliability=_reliability(facts),
         precision=figures.precision(facts.summary.get("precision_curve") or ()),
         level=wording.level(facts.summary),
+        share=wrong_share(facts.summary),
         conflicts=list(conflicts(facts, shown)),
         duplicates=facts.measured.get("duplicates"),
         unreadable=facts.unreadable[:MOST_FILES],
@@ -113,8 +117,24 @@ def environment() -> jinja2.Environment:
     env.filters["percent"] = percent
     env.filters["chance"] = chance
     env.filters["many"] = words.many
+    env.filters["options"] = options
     env.filters["count"] = lambda value: f"{value:,}"
     return env
+
+
+def options(sentence: str) -> Markup:
+    """A sentence with the options in it as code, which no line breaks."""
+    return Markup(OPTION.sub(r"<code>\1</code>", str(escape(sentence))))
+
+
+def wrong_share(summary: Mapping[str, Any]) -> str:
+    """The share of wrong labels as far as it is known: a number, a range, or a dash."""
+    rate, interval = summary.get("noise_rate_estimate"), summary.get("noise_rate_interval")
+    if wording.level(summary) == "none" or (rate is None and interval is None):
+        return "–"
+    if rate is None and interval is not None:
+        return f"{interval[0]:.0%} to {interval[1]:.0%}"
+    return percent(rate, 1)
 
 
 def percent(value: float | None, digits: int = 0) -> str:

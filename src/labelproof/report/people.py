@@ -44,7 +44,7 @@ def _sentences(found: Mapping[str, Any]) -> list[str]:
         f"{found['count']:,} annotators gave {found['votes']:,} labels, "
         f"{found['votes_per_example']:.1f} for each example."
     ]
-    if found["alpha"] is not None:
+    if found["alpha"] is not None and found["alpha_interval"] is not None:
         low, high = found["alpha_interval"]
         told.append(
             f"Their agreement (Krippendorff's alpha) is {found['alpha']:.2f}, 95% interval "
@@ -58,7 +58,7 @@ def _sentences(found: Mapping[str, Any]) -> list[str]:
             "Annotators err on the same examples, so a further vote on an example counts as "
             f"{found['worth_of_a_vote']:.2f} of an independent one."
         )
-    if found["accuracy_consensus"] is not None:
+    if found["accuracy_consensus"] is not None and found["accuracy_majority"] is not None:
         told.append(
             f"Measured with the true labels, the consensus is right for "
             f"{found['accuracy_consensus']:.1%} of the examples, the majority for "

@@ -15,6 +15,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 SAFE = ("GET", "HEAD")
+LONGEST = 2000  # letters of a path; numbers in it have a few digits
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; "
@@ -59,6 +60,8 @@ class Guard:
         given = path.split("/", 2)[1] if path.count("/") >= 1 else ""
         if not secrets.compare_digest(given.encode(), self._token.encode()):
             return PlainTextResponse("Use the whole address that labelproof review printed.", 404)
+        if len(path) > LONGEST:
+            return PlainTextResponse("There is no such address.", 414)
         if method not in SAFE and not self._from_page(host, headers):
             return PlainTextResponse("Only the review page itself may change decisions.", 403)
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict
 from importlib import resources
 from pathlib import Path
@@ -16,7 +16,7 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
@@ -61,7 +61,7 @@ class Desk:
         self.queue = self._queue(review.rows)
         self.shown = shown
         self.note = note
-        self.votes = read_votes(review.folder)
+        self.votes = read_votes(review.folder, review.classes, len(review.rows))
         self.again = again
         classes, size = len(review.classes), len(review.rows)
         self.beside = read_beside(review.folder, classes, size)
@@ -91,10 +91,22 @@ class Desk:
             "suspect": bool(rows.suspect[place]),
             "text": self.shown.text(index),
             "cells": self.shown.cells(index),
-            "likeliest": [(classes[code], sure) for code, sure in beside.get("likeliest", ())],
+            "likeliest": self._likeliest(place, beside.get("likeliest", ())),
             "decision": decision
             and {"kind": decision.decision, "label": decision.label, "note": decision.note},
         }
+
+    def _likeliest(self, place: int, pairs: Sequence[tuple[int, float]]) -> list[tuple[str, float]]:
+        """The likeliest classes; given and suggested one have the numbers that stand elsewhere."""
+        rows = self.rows
+        told = {
+            int(rows.given[place]): float(rows.p_clean[place]),
+            int(rows.suggested[place]): float(rows.p_suggested[place]),
+        }
+        rest = max(0.0, 1 - sum(told.values()))
+        found = [(code, told.get(code, min(sure, rest))) for code, sure in pairs]
+        found.sort(key=lambda pair: -pair[1])
+        return [(self.review.classes[code], sure) for code, sure in found]
 
     def judge_again(self) -> None:
         """Fit the noise model to the decisions and put the list in a new order."""
@@ -168,7 +180,11 @@ def make_app(desk: Desk, *, token: str, port: int) -> Starlette:
             route("/api/again", functools.partial(_start, desk), "POST"),
         ],
         middleware=[Middleware(Guard, token=token, port=port)],
-        exception_handlers={BadInput: _bad_input, OSError: _failed},
+        exception_handlers={
+            BadInput: _bad_input,
+            OSError: _failed,
+            ClientDisconnect: _bad_input,  # nobody hears it
+        },
     )
 
 

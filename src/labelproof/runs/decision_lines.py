@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, TypeGuard, cast, get_args
@@ -11,6 +12,7 @@ from labelproof.errors import BadInput
 
 Kind = Literal["keep", "accept", "change", "skip", "remove"]
 LONGEST_NOTE = 2000  # letters
+SURROGATE = re.compile("[\ud800-\udfff]")  # half a letter, which no file can hold
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +82,7 @@ def parse(
     elif kind == "keep" and label != given[index]:
         raise BadInput(f"it keeps {given[index]!r}, but names {label!r}")
     note = entry.get("note", "")
-    if not isinstance(note, str) or len(note) > LONGEST_NOTE:
+    if not isinstance(note, str) or len(note) > LONGEST_NOTE or SURROGATE.search(note):
         raise BadInput(f"'note' is no text of at most {LONGEST_NOTE} letters")
     return Decision(
         step=step,

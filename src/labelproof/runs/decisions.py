@@ -189,12 +189,13 @@ def _lines(path: Path, content: bytes, known: Known) -> Iterator[Line]:
                 if line.undo not in steps or line.undo in undone:
                     raise BadInput(f"there is no step {line.undo} to undo")
                 undone.add(line.undo)
+            else:
+                steps.add(line.step)
         except (ValueError, RecursionError) as error:  # BadInput is one; so are those of json
             raise BadInput(
                 f"line {number} of {path} is no decision of this run ({error}); "
                 "correct or delete that line. The file was left as it is."
             ) from None
-        steps.add(line.step)
         yield line
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import itertools
 import json
+import os
 import platform
 import shutil
 from collections.abc import Mapping, Sequence
@@ -184,10 +185,27 @@ def read_record(folder: Path) -> dict[str, Any]:
     path = folder / RUN
     if not path.is_file():
         raise BadInput(f"{folder} is no run folder: it has no run.json; name the folder of a run.")
+    check_entries(folder)
     record = read_json(path, RunRecord, "restore it or start a new run")
     if record["format"] != FORMAT:
         raise BadInput(f"{path} has format {record['format']}, expected {FORMAT}.")
     return record
+
+
+def check_entries(folder: Path) -> None:
+    """Make sure that a folder holds ordinary files and folders alone.
+
+    A link could make a command read or overwrite a file that the user never named.
+
+    Raises:
+        BadInput: If there is a link, a pipe or a device.
+    """
+    for entry in os.scandir(folder):
+        if not (entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)):
+            raise BadInput(
+                f"expected ordinary files in {folder}, but {entry.name} is a link, a pipe or a "
+                "device; put the file itself there, or delete it."
+            )
 
 
 def read_task(folder: Path, data: str | None = None) -> tuple[dict[str, Any], list[str], int]:

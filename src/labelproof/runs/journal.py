@@ -13,6 +13,8 @@ from pathlib import Path
 from labelproof.errors import BadInput
 from labelproof.files import sync_folder
 
+_NO_LINK = os.O_NOFOLLOW if os.name == "posix" else 0  # it would lead to another file
+
 
 class Journal:
     """One open journal; it holds a lock that ends with the process."""
@@ -28,7 +30,7 @@ class Journal:
             BadInput: If another process has it open.
         """
         self.path = path
-        self._handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
+        self._handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | _NO_LINK, 0o666)
         try:
             _lock(self._handle, busy)
             self._end = os.fstat(self._handle).st_size

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from labelproof.csv_cells import plain, safe
+from labelproof.csv_files import long_cells
 from labelproof.errors import BadInput
 from labelproof.files import written_whole
 from labelproof.judging.label_table import Codes, LabelRows, Names, Numbers
@@ -96,7 +97,7 @@ def _blocks(path: Path, size: int) -> Iterator[dict[str, tuple[str, ...]]]:
     """The columns of some rows at a time, of not many more rows than there should be."""
     line = 2
     try:
-        with path.open(encoding="utf-8", newline="") as file:
+        with long_cells(), path.open(encoding="utf-8", newline="") as file:
             reader = csv.reader(file)
             header = next(reader, [])
             missing = [name for name in COLUMNS if name not in header]

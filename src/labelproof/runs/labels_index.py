@@ -44,7 +44,10 @@ class Packed(Sequence[str]):
         if isinstance(place, slice):
             return [self[i] for i in range(*place.indices(len(self)))]
         found = self.text[self.start[place] : self.end[place]].tobytes()
-        return found.decode("utf-8", "surrogatepass")
+        try:
+            return found.decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError:  # of a damaged index
+            return found.decode("utf-8", "replace")
 
 
 def packed(texts: Sequence[str], order: Codes) -> Packed:
@@ -96,6 +99,15 @@ def read_index(folder: Path, classes: int, size: int) -> LabelRows | None:
         return None  # labels.csv says the same
 
 
+def _names(text: npt.NDArray[Any], start: Codes, end: Codes, size: int) -> Packed:
+    fits = text.dtype == np.uint8 and start.dtype == end.dtype == np.int64
+    if not fits or text.ndim != 1 or not start.shape == end.shape == (size,):
+        raise ValueError("the index is of another run")
+    if start.min() < 0 or end.max() > len(text) or (start > end).any():
+        raise ValueError("the index is of another run")
+    return Packed(text, start, end)
+
+
 def _rows(arrays: dict[str, Any], classes: int, size: int) -> LabelRows:
     index, names = np.asarray(arrays["index"], np.int64), None
     codes = {name: np.asarray(arrays[name], np.int64) for name in ("given", "suggested")}
@@ -104,10 +116,15 @@ def _rows(arrays: dict[str, Any], classes: int, size: int) -> LabelRows:
         code.shape == (size,) and code.min() >= 0 and code.max() < classes
         for code in codes.values()
     )
-    if not sound or any(number.shape != (size,) for number in numbers.values()):
+    whole = [arrays[name] for name in ("index", *codes, *NUMBERS)]
+    if (
+        not sound
+        or any(column.dtype.kind != "i" or column.shape != (size,) for column in whole)
+        or any(numbers[p].min() < 0 or numbers[p].max() > 1 for p in ("p_clean", "p_suggested"))
+    ):
         raise ValueError("the index is of another run")
     if "text" in arrays:
-        names = Packed(arrays["text"], arrays["start"], arrays["end"])
+        names = _names(arrays["text"], arrays["start"], arrays["end"], size)
     return LabelRows(
         index=index,
         ids=Names(names, index),

@@ -11,8 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from labelproof.data.plain_files import Refused, read_npy
 from labelproof.data.votes import BLANK, Votes
 from labelproof.errors import BadInput
+from labelproof.files import read_regular
 from labelproof.judging.annotators import fit_crowd
 from labelproof.judging.label_table import Codes, LabelRows, Numbers
 from labelproof.judging.next_check import (
@@ -24,6 +26,8 @@ from labelproof.judging.next_check import (
 from labelproof.run_files import SCORES
 from labelproof.runs.reviewed import Reviewed
 from labelproof.runs.votes_file import read_crowd, read_votes
+
+LARGEST = 2**34  # bytes of scores
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +46,8 @@ def next_checks(review: Reviewed, most: int, *, refit: bool = True) -> list[Next
     """The open labels whose check gains most, after fitting the noise model to the decisions."""
     rows = judged_again(review) if refit else review.rows
     order = gain_order(review, rows)
-    crowd, said = read_crowd(review.folder), read_votes(review.folder)
+    crowd = read_crowd(review.folder, len(review.classes))
+    said = read_votes(review.folder, review.classes, len(review.rows))
     gain, classes = expected_gain(rows.p_clean, rows.p_suggested), review.classes
     decided = review.decided()
     chosen = [place for place in order.tolist() if int(rows.index[place]) not in decided][:most]
@@ -121,7 +126,7 @@ def _posterior(review: Reviewed, scores: torch.Tensor, decided: Mapping[int, int
 
 def _votes(review: Reviewed) -> Votes | None:
     """The votes of a run."""
-    said = read_votes(review.folder)
+    said = read_votes(review.folder, review.classes, len(review.rows))
     if not said:
         return None
     names = tuple(sorted({name for votes in said.values() for name, _, _ in votes}))
@@ -153,9 +158,13 @@ def read_scores(folder: Path, size: int, classes: int) -> npt.NDArray[np.float32
     if not path.is_file():
         return None
     try:
-        scores: npt.NDArray[np.float32] = np.load(path, allow_pickle=False)
-        if scores.shape != (size, classes) or not np.isfinite(scores).all():
-            raise ValueError(f"its shape is {scores.shape}")
-    except (OSError, ValueError, EOFError) as error:
+        scores = read_npy(read_regular(path, LARGEST))
+    except Refused as error:
         raise BadInput(f"{path} is damaged ({error}); restore the run folder.") from None
-    return scores.astype(np.float32)
+    if (
+        scores.shape != (size, classes)
+        or scores.dtype != np.float32
+        or not np.isfinite(scores).all()
+    ):
+        raise BadInput(f"{path} is damaged or of another run; restore the run folder.")
+    return scores

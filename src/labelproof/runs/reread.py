@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from labelproof.csv_cells import plain
+from labelproof.csv_files import converted, read_columns
 from labelproof.data.encoders.picture_encoding import standing_for
 from labelproof.data.encoders.saved import load_encoder
 from labelproof.data.encoders.text_choice import texts_standing_for
@@ -20,6 +19,7 @@ from labelproof.data.task import Task
 from labelproof.errors import BadInput
 from labelproof.judging.label_table import LabelRows
 from labelproof.run_files import ENCODER, HELD, RUN
+from labelproof.runs.schemas import Count
 from labelproof.runs.seal import WITHHELD
 from labelproof.runs.spec import spec_of
 from labelproof.views import VectorViews
@@ -34,13 +34,11 @@ def read_held(folder: Path, record: Mapping[str, Any]) -> dict[int, str]:
     if not record.get("reviewed"):
         return {}
     path = folder / HELD
-    try:
-        with path.open(encoding="utf-8", newline="") as file:
-            held = {int(row["index"]): plain(row["label"]) for row in csv.DictReader(file)}
-        if len(held) != record["reviewed"]["count"] or not _fits(held, record["task"]):
-            raise ValueError("it does not fit run.json")
-    except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
-        raise BadInput(f"{path} is missing or damaged ({error}); restore the run folder.") from None
+    cells = read_columns(path, ("index", "label"))
+    index = converted(path, "index", cells["index"], Count)
+    held = dict(zip(index, cells["label"], strict=True))
+    if len(held) != record["reviewed"]["count"] or not _fits(held, record["task"]):
+        raise BadInput(f"{path} does not fit run.json; restore the run folder.")
     return held
 
 

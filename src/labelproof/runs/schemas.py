@@ -137,6 +137,43 @@ class ClassRecord(Struct):
     suspects: Count = 0
 
 
+class PersonRecord(Struct):
+    """summary.json: one annotator."""
+
+    annotator: str
+    labels: Count
+    quality: Share
+    low: Share
+    high: Share
+    agreement: Number
+
+
+class ConfusedRecord(Struct):
+    """summary.json: what one annotator takes for something else."""
+
+    annotator: str
+    true: str
+    said: str
+    times: Finite
+    share: Share
+
+
+class AnnotatorsRecord(Struct):
+    """summary.json: several annotators."""
+
+    count: Count
+    votes: Count
+    votes_per_example: Finite
+    alpha: Number
+    alpha_interval: tuple[Finite, Finite] | None
+    worth_of_a_vote: Finite
+    changed: Count
+    accuracy_majority: Share | None
+    accuracy_consensus: Share | None
+    worst: list[PersonRecord]
+    confused: list[ConfusedRecord]
+
+
 class SummaryRecord(Struct):
     """summary.json."""
 
@@ -154,6 +191,7 @@ class SummaryRecord(Struct):
     precision_curve: list[PointRecord] = []
     trust: TrustRecord | None = None
     by_class: list[ClassRecord] = []
+    annotators: AnnotatorsRecord | None = None
     balanced_accuracy: Number = None
     noise_rate_true: Number = None
     seconds: Finite = 0.0
@@ -252,6 +290,13 @@ class HealthRecord(Struct):
     findings: list[FindingRecord]
     groups: list[GroupRecord] = []
     compared: Count = 0  # examples, at random, that were compared with each other
+
+
+class CrowdRecord(Struct):
+    """annotators.json."""
+
+    annotators: list[str]
+    confusion: list[list[list[Share]]]
 
 
 class PartnerRecord(Struct):

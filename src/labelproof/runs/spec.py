@@ -155,7 +155,7 @@ def spec_of(record: Mapping[str, Any], where: Path) -> RunSpec:
 def _path(kind: type, value: Any) -> Any:
     if kind is Path and isinstance(value, str):
         return Path(value)
-    raise NotImplementedError(f"no way to read a {kind.__name__}")
+    raise ValueError(f"expected a {kind.__name__.lower()}")
 
 
 def _frozen(value: Any) -> Any:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from labelproof.csv_cells import plain, safe
+from labelproof.csv_cells import safe
+from labelproof.csv_files import converted, read_columns
 from labelproof.errors import BadInput
 from labelproof.files import write_json, written_whole
+from labelproof.json_files import read_json
 from labelproof.judging.agreement import annotator_quality, label_quality, most_confused
 from labelproof.judging.verdict import Judged
 from labelproof.run_files import ANNOTATORS, CROWD, VOTES
+from labelproof.runs.schemas import Count, CrowdRecord, Share
 
 PEOPLE = ("annotator", "labels", "quality", "low", "high", "agreement", "confuses", "with", "times")
 EACH = ("index", "id", "annotator", "label", "p_right", "consensus", "p_consensus")
@@ -41,32 +43,44 @@ def write_votes(folder: Path, ended: Judged, ids: Sequence[str] | None) -> None:
     )
 
 
-def read_crowd(folder: Path) -> dict[str, Any] | None:
-    """Annotators and their confusion matrices; None where nobody voted."""
+def read_crowd(folder: Path, classes: int) -> dict[str, Any] | None:
+    """Annotators and their confusion matrices; None where nobody voted.
+
+    Raises:
+        BadInput: If the file is damaged.
+    """
     path = folder / CROWD
     if not path.is_file():
         return None
-    try:
-        found: dict[str, Any] = json.loads(path.read_bytes())
-        assert len(found["annotators"]) == len(found["confusion"])
-    except (ValueError, KeyError, TypeError, AssertionError) as error:
-        raise BadInput(f"{path} is damaged ({error}); restore the run folder.") from None
+    found = read_json(path, CrowdRecord, "restore the run folder")
+    square = all(
+        len(one) == classes and all(len(row) == classes for row in one)
+        for one in found["confusion"]
+    )
+    if not square or len(found["annotators"]) != len(found["confusion"]):
+        raise BadInput(f"{path} is of another run; restore the run folder.")
     return found
 
 
-def read_votes(folder: Path) -> dict[int, list[tuple[str, str, float]]]:
-    """Who said what about each example, by index, with the probability that it is right."""
+def read_votes(
+    folder: Path, classes: Sequence[str], size: int
+) -> dict[int, list[tuple[str, str, float]]]:
+    """Who said what about each example, by index, with the probability that it is right.
+
+    Raises:
+        BadInput: If the file is damaged.
+    """
     path = folder / VOTES
     said: dict[int, list[tuple[str, str, float]]] = {}
     if not path.is_file():
         return said
-    try:
-        with path.open(encoding="utf-8", newline="") as file:
-            for row in csv.DictReader(file):
-                vote = (plain(row["annotator"]), plain(row["label"]), float(row["p_right"]))
-                said.setdefault(int(row["index"]), []).append(vote)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise BadInput(f"{path} is damaged ({error}); restore the run folder.") from None
+    cells = read_columns(path, ("index", "annotator", "label", "p_right"))
+    index = converted(path, "index", cells["index"], Count)
+    right = converted(path, "p_right", cells["p_right"], Share)
+    if max(index, default=0) >= size or not set(cells["label"]) <= set(classes):
+        raise BadInput(f"{path} is of another run; restore the run folder.")
+    for row, who, label, sure in zip(index, cells["annotator"], cells["label"], right, strict=True):
+        said.setdefault(row, []).append((who, label, sure))
     return said
 
 

@@ -147,6 +147,8 @@ def _revive(record: dict[str, Any], folder: Path) -> Encoder:
         raise ValueError(f"unknown kind {kind!r}")
     arrays = load_file(folder / ENCODER_ARRAYS)
     terms, weights, projection = len(record["vocabulary"]), arrays["idf"], arrays["components"]
+    if len(set(record["vocabulary"])) != terms:
+        raise ValueError("a term stands there twice")
     if weights.shape != (terms,) or projection.ndim != 2 or projection.shape[1] != terms:
         raise ValueError("its arrays do not fit its words")
     if not (np.isfinite(weights).all() and np.isfinite(projection).all()):

@@ -43,13 +43,11 @@ def _read_members(archive: zipfile.ZipFile, largest: int) -> Any:
     plain = [name for name in members if name.endswith("/data.pkl")]
     if len(plain) != 1 or any(info.compress_type for info in members.values()):
         raise Refused("it is no archive of torch.save")
+    if sum(info.file_size for info in members.values()) > largest:
+        raise Refused("its members are larger than the file")
     root = plain[0].removesuffix("data.pkl")
 
-    def read(name: str) -> bytes:
-        if members[name].file_size > largest:
-            raise Refused("a member is larger than the file")
-        return archive.read(name)
-
+    read = archive.read
     order = f"{root}byteorder"
     if order in members and read(order) != b"little":
         raise Refused("it was written on a machine with another order of bytes")
@@ -75,11 +73,14 @@ def _read_old(data: bytes) -> Any:
 def _sizes(data: bytes, start: int) -> dict[str, int]:
     """Bytes of each tensor, by its key."""
     sizes: dict[str, int] = {}
+    room = len(data)
 
     def note(key: str, dtype: torch.dtype, count: int) -> bytes:
+        nonlocal room
         sizes[key] = count * dtype.itemsize
-        if sizes[key] > len(data):
-            raise Refused("a tensor is larger than the file")
+        room -= sizes[key]
+        if room < 0:
+            raise Refused("its tensors are larger than the file")
         return bytes(sizes[key])
 
     read_plain(data, start, storages=note)

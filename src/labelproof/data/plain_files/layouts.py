@@ -60,11 +60,9 @@ class Empty:
 
 @dataclass(frozen=True)
 class Storage:
-    """The bytes of a tensor."""
+    """The numbers of a tensor, (count,); all tensors over one storage share them."""
 
-    data: bytes
-    dtype: torch.dtype
-    count: int
+    numbers: torch.Tensor
 
 
 Storages = Callable[[str, torch.dtype, int], bytes]  # key, type and count -> bytes
@@ -139,8 +137,8 @@ def fill(value: Any, state: Any) -> Any:
     raise Refused("the contents of a layout are not those of plain data")
 
 
-def storage(identity: Any, storages: Storages | None) -> Storage:
-    """The bytes that a tensor refers to."""
+def storage(identity: Any, storages: Storages | None, known: dict[str, Storage]) -> Storage:
+    """The numbers that a tensor refers to; each of the file's storages is read once."""
     match identity:
         case ("storage", Name(role="storage", detail=kind), str() as key, str(), int() as count):
             pass
@@ -151,10 +149,15 @@ def storage(identity: Any, storages: Storages | None) -> Storage:
     if storages is None or not _is_count(count):
         raise Refused("it refers to data outside the file")
     dtype = STORAGES[kind]
-    data = storages(key, dtype, count)
-    if len(data) != count * dtype.itemsize:
-        raise Refused(f"a tensor needs {count * dtype.itemsize} bytes and {len(data)} are there")
-    return Storage(data, dtype, count)
+    if key not in known:
+        data = storages(key, dtype, count)
+        if len(data) != count * dtype.itemsize:
+            raise Refused(f"a tensor needs {count * dtype.itemsize} bytes, not {len(data)}")
+        empty = torch.empty(0, dtype=dtype)
+        known[key] = Storage(torch.frombuffer(bytearray(data), dtype=dtype) if data else empty)
+    if known[key].numbers.dtype != dtype or len(known[key].numbers) != count:
+        raise Refused("one storage is described in two ways")
+    return known[key]
 
 
 def _number(code: str | bytes) -> Number:
@@ -184,12 +187,12 @@ def _tensor(store: Storage, offset: Any, size: tuple[Any, ...], stride: tuple[An
         raise Refused("the shape of a tensor is damaged")
     last = sum((edge - 1) * step for edge, step in zip(size, stride, strict=True))
     count = math.prod(size)
-    if not _is_count(offset) or (count and offset + last >= store.count) or count > store.count:
+    there = len(store.numbers)
+    if not _is_count(offset) or (count and offset + last >= there) or count > there:
         raise Refused("a tensor reaches beyond its bytes")
     if not count:
-        return torch.empty(size, dtype=store.dtype)
-    whole = torch.frombuffer(bytearray(store.data), dtype=store.dtype)
-    return torch.as_strided(whole, size, stride, offset)
+        return torch.empty(size, dtype=store.numbers.dtype)
+    return torch.as_strided(store.numbers, size, stride, offset)
 
 
 def _is_count(value: Any) -> bool:

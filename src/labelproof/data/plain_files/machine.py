@@ -20,6 +20,7 @@ from labelproof.data.plain_files.opcodes import Operation, Refused, operations
 
 Flat = (bytes, str, int, float, type(None))
 INNER = (Name, Number, Empty, Storage)
+LONGEST_AGAIN = 16  # of a tuple that is used a second time: shapes are no longer
 
 
 def read_plain(data: bytes, start: int = 0, storages: Storages | None = None) -> Any:
@@ -33,7 +34,7 @@ def read_plain(data: bytes, start: int = 0, storages: Storages | None = None) ->
     Raises:
         Refused: With the reason as half a sentence.
     """
-    machine = _Machine(storages)
+    machine = _Machine(storages, len(data))
     try:
         for operation in operations(data, start):
             if operation.name == "stop":
@@ -65,10 +66,13 @@ class _Mark:
 
 
 class _Machine:
-    def __init__(self, storages: Storages | None) -> None:
+    def __init__(self, storages: Storages | None, room: int) -> None:
         self._stack: list[Any] = []
         self._memo: dict[int, Any] = {}
+        self._places: dict[int, list[int]] = {}  # of layouts in the memo, by identity
         self._storages = storages
+        self._known: dict[str, Storage] = {}
+        self._room = room  # bytes that texts may still become: as many as the file has
 
     def result(self) -> Any:
         if len(self._stack) != 1 or isinstance(self._stack[0], _Mark):
@@ -123,10 +127,14 @@ class _Machine:
                 last = self._pop()
                 self._stack.append(look_up(self._pop(), last))
             case "storage":
-                self._stack.append(storage(self._pop(), self._storages))
+                self._stack.append(storage(self._pop(), self._storages, self._known))
             case "layout":
                 arguments = self._pop()
-                self._stack.append(build(self._pop(), arguments))
+                built = build(self._pop(), arguments)
+                self._room -= len(built) if isinstance(built, bytes) else 0
+                if self._room < 0:
+                    raise Refused("it holds more than its bytes could")
+                self._stack.append(built)
             case "fill":
                 state = self._pop()
                 self._replace(self._pop(), state)
@@ -134,8 +142,9 @@ class _Machine:
     def _replace(self, old: Any, state: Any) -> None:
         """A filled layout takes the place of the empty one, in the memo as well."""
         new = fill(old, state)
-        for place in [key for key, value in self._memo.items() if value is old]:
-            self._memo[place] = new
+        for place in self._places.pop(id(old), ()):
+            if self._memo[place] is old:
+                self._memo[place] = new
         self._stack.append(new)
 
     def _pop(self) -> Any:
@@ -170,14 +179,17 @@ class _Machine:
     def _put(self, place: int) -> None:
         if not self._stack or place > 2 * len(self._memo) + 1000 or place < 0:
             raise Refused("impossible reference")
-        self._memo[place] = self._stack[-1]
+        value = self._memo[place] = self._stack[-1]
+        if isinstance(value, (Number, Empty)):
+            self._places.setdefault(id(value), []).append(place)
 
     def _get(self, place: int) -> Any:
         """A value again; no list or table, as a cycle or a swelling copy could hide there."""
         if place not in self._memo:
             raise Refused("impossible reference")
         value = self._memo[place]
-        flat = isinstance(value, tuple) and all(isinstance(item, Flat) for item in value)
+        short = isinstance(value, tuple) and len(value) <= LONGEST_AGAIN
+        flat = short and all(isinstance(item, Flat) for item in value)
         if isinstance(value, (list, dict, tuple)) and not flat:
             raise Refused("one list is used in two places")
         return value

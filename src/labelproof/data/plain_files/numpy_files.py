@@ -20,6 +20,9 @@ Array = npt.NDArray[Any]
 HEADER = 10_000  # letters of a header
 LARGEST = 2**36  # bytes of one array
 MOST_PACKED = 1100  # times that zip can shrink data
+LARGE = 2**30  # bytes of an array from which on it must not be packed tighter than real data is
+TIGHT = 100  # times
+LAST_LETTER, SURROGATES = 0x10FFFF, 0xD800 >> 11  # of Unicode; the latter are no letters
 PLAIN = "biufcUSmM"  # kinds of types that hold no objects and no records
 
 
@@ -105,13 +108,21 @@ def _array(file: IO[bytes], found: Shape, room: int) -> Array:
     if not found.dtype.itemsize:
         return np.zeros(found.shape, found.dtype)
     array = np.frombuffer(bytearray(data), found.dtype)
+    if found.dtype.kind == "U":
+        letters = np.frombuffer(data, np.dtype(np.uint32).newbyteorder(found.dtype.byteorder))
+        if ((letters > LAST_LETTER) | ((letters >> 11) == SURROGATES)).any():
+            raise Refused("its texts hold what is no Unicode")
     return array.reshape(found.shape, order="F" if found.fortran else "C")
 
 
 def _room(archive: zipfile.ZipFile, name: str) -> int:
-    """Bytes that a member can hold: what it says, but no more than its packed bytes allow."""
+    """Bytes that a member can hold: what it says, but no more than its packed bytes allow.
+
+    A small file can ask for all memory by packing zeros; no data worth reading does.
+    """
     member = archive.getinfo(name)
-    return min(member.file_size, (member.compress_size + 64) * MOST_PACKED)
+    packed = member.compress_size + 64
+    return min(member.file_size, packed * MOST_PACKED, max(LARGE, packed * TIGHT))
 
 
 def _line(error: Exception) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import itertools
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -130,7 +131,7 @@ def _rows(path: Path, encoding: str, delimiter: str, most: int) -> list[list[str
 
 def _check_header(header: tuple[str, ...], rows: Sequence[Sequence[str]], path: Path) -> None:
     name = printable(path.name)
-    twice = sorted({column for column in header if header.count(column) > 1})
+    twice = sorted(column for column, times in Counter(header).items() if times > 1)
     if twice:
         raise BadInput(
             f"expected distinct columns in {name}, but {twice[0]!r} comes twice; rename one"

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from labelproof.data.readers.pixels import SUFFIXES
+from labelproof.errors import BadInput
 
 
 def printable(name: str) -> str:
@@ -24,7 +25,13 @@ def walk(root: Path) -> Iterator[str]:
     Links to folders are followed, except back into a folder the walk is in. A link that leads
     nowhere is reported like a file, so that it is listed as unreadable rather than overlooked.
     """
-    yield from _walk(str(root), "", frozenset())
+    try:
+        yield from _walk(str(root), "", frozenset())
+    except RecursionError:
+        raise BadInput(
+            f"expected folders a few levels deep in {printable(root.name)}, but they are nested "
+            "hundreds of times; name the folder of the pictures"
+        ) from None
 
 
 def is_image(name: str) -> bool:
@@ -40,12 +47,15 @@ def subfolders(root: Path) -> list[str]:
 
 def _walk(root: str, prefix: str, above: frozenset[tuple[int, int]]) -> Iterator[str]:
     folder = os.path.join(root, prefix)
-    status = os.stat(folder)
-    identity = (status.st_dev, status.st_ino)
-    if identity in above:
+    try:
+        status = os.stat(folder)
+        identity = (status.st_dev, status.st_ino)
+        if identity in above:
+            return
+        with os.scandir(folder) as entries:
+            found = sorted((e.name, _is_folder(e)) for e in entries if e.name[0] != ".")
+    except FileNotFoundError:  # gone since it was listed
         return
-    with os.scandir(folder) as entries:
-        found = sorted((entry.name, _is_folder(entry)) for entry in entries if entry.name[0] != ".")
     for name, is_folder in found:
         if is_folder:
             yield from _walk(root, f"{prefix}{name}/", above | {identity})

@@ -28,7 +28,7 @@ function picture(row, edge) {
 function content(run, row, edge) {
   const parts = [];
   if (run.kind === "images" && !run.note) parts.push(picture(row, edge));
-  if (row.cells && edge > 160) parts.push(cells(row.cells));
+  if (row.cells) parts.push(cells(edge > 160 ? row.cells : row.cells.slice(0, 6)));
   else if (row.text) parts.push(element("p", "words", row.text));
   if (row.votes) parts.push(element("p", "votes", row.votes.map(([who, label, right]) => `${who}: ${label} (${percent(right)})`).join(", ")));
   return parts;

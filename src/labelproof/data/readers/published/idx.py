@@ -22,7 +22,7 @@ FILES = (
     "t10k-images-idx3-ubyte",
     "t10k-labels-idx1-ubyte",
 )
-LARGEST = 2**31  # bytes
+LARGEST = 2**30  # bytes
 BYTES = 8  # idx code of unsigned bytes
 
 

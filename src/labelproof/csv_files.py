@@ -1,0 +1,67 @@
+"""CSV files of a run folder, each read through its columns: as promised, or one sentence."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from labelproof.csv_cells import plain
+from labelproof.errors import BadInput
+from labelproof.files import read_regular
+
+LARGEST = 2**34  # bytes
+LONGEST_CELL = 2**28  # letters; the csv module refuses more than 131,072 unless told otherwise
+ADVICE = "restore the run folder"
+
+
+@contextmanager
+def long_cells() -> Iterator[None]:
+    """Let the csv module read cells of any length that a person could have meant."""
+    before = csv.field_size_limit(LONGEST_CELL)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
+
+
+def read_columns(path: Path, columns: Sequence[str]) -> dict[str, list[str]]:
+    """The named columns of a file; others may be there.
+
+    Raises:
+        BadInput: If it cannot be read, lacks a column, or a row has too many or too few cells.
+    """
+    try:
+        text = read_regular(path, LARGEST).decode("utf-8")
+        with long_cells():
+            header, *rows = list(csv.reader(io.StringIO(text, newline=""))) or [[]]
+    except (UnicodeError, csv.Error) as error:
+        raise BadInput(f"{path} cannot be read ({error}); {ADVICE}.") from None
+    for name in columns:
+        if name not in header:
+            raise BadInput(f"{path} lacks the column {name!r}; {ADVICE}.")
+    for line, row in enumerate(rows, 2):
+        if len(row) != len(header):
+            raise BadInput(
+                f"{path} has {len(row)} cells in row {line} where {len(header)} were expected; "
+                f"{ADVICE}."
+            )
+    places = {name: header.index(name) for name in columns}
+    return {name: [plain(row[place]) for row in rows] for name, place in places.items()}
+
+
+def converted(path: Path, name: str, cells: Sequence[str], kind: Any) -> Any:
+    """The cells of a column as a list of `kind`, a type that msgspec knows.
+
+    Raises:
+        BadInput: If one of them is none.
+    """
+    try:
+        return msgspec.convert(cells, list[kind], strict=False)
+    except (msgspec.MsgspecError, ValueError, OverflowError) as error:
+        raise BadInput(f"{path} is damaged in the column {name!r} ({error}); {ADVICE}.") from None
