@@ -94,3 +94,17 @@ def test_cleanlabs_order_of_arguments_is_understood() -> None:
     named = find_label_issues(labels=labels, pred_probs=probs)
     assert np.array_equal(find_label_issues(labels, probs), named)
     assert np.array_equal(find_label_issues(labels.tolist(), probs.tolist()), named)
+
+
+@pytest.mark.parametrize("bad", [np.nan, -1.0])
+def test_cleanlabs_order_with_bad_probabilities_is_one_sentence(bad):
+    probs = np.full((6, 2), 0.5)
+    probs[0, 0] = bad
+    with pytest.raises(BadInput, match="pred_probs"):
+        find_label_issues([0, 1] * 3, probs)
+
+
+def test_a_missing_label_among_names_in_a_list_is_refused():
+    labels = [float("nan"), *["a", "b"] * 10]
+    with pytest.raises(BadInput, match="row 0"):
+        NoisyLabelClassifier().fit(np.zeros((21, 2)), labels)

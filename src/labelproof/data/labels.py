@@ -251,6 +251,8 @@ def _as_column(values: Any, what: str) -> npt.NDArray[Any]:
     if isinstance(values, Tensor):
         values = values.detach().cpu().numpy()
     array = np.asarray(values)
+    if array.dtype.kind == "U" and isinstance(values, (list, tuple)):
+        array = np.array(values, dtype=object)  # NaN among names stays what it is
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:

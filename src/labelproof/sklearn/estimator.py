@@ -233,6 +233,8 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def _column(self, y: Any) -> Array:
         """One label per example, none missing; names alike are one class if that was asked for."""
+        if isinstance(y, (list, tuple)):  # as text, a missing label among names looks like a name
+            refuse_missing(np.array(y, dtype=object).ravel(), "y")
         column: Array = column_or_1d(y, warn=True)
         refuse_missing(column, "y")
         names = list(dict.fromkeys(column.tolist()))

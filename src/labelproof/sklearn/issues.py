@@ -108,13 +108,16 @@ def _sorted_out(
 ) -> tuple[Any, Any, Any]:
     """Arguments in their places: cleanlab's users write (labels, pred_probs), without names.
 
-    One column of labels before rows that each sum to one can be nothing else.
+    One column of numbers is no input, so these are labels. One column of names may be texts; before
+    rows that each sum to one they are labels.
     """
     if pred_probs is not None or classifier is not None:
         return X, labels, pred_probs
     first, second = np.asarray(X), np.asarray(labels)
-    if first.ndim != 1 or second.ndim != 2 or second.dtype.kind != "f":
+    if first.ndim != 1 or second.ndim < 2 or second.dtype.kind != "f":
         return X, labels, None
+    if first.dtype.kind in "iufb":
+        return None, X, labels
     rows = len(first) == len(second) and second.shape[1] > 1
     if rows and (second >= 0).all() and np.allclose(second.sum(1), 1, atol=1e-3):
         return None, X, labels
