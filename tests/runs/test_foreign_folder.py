@@ -63,5 +63,5 @@ def test_long_names_of_examples_are_read_back(tmp_path):
     lines = "index,id,given,suggested,p_clean,p_suggested,margin,suspect\n"
     (tmp_path / "labels.csv").write_text(f"{lines}0,{name},a,a,1,1,1,0\n")
     rows = read_rows(tmp_path, ["a", "b"], 1)
-    assert rows.ids == (name,)
+    assert list(rows.ids) == [name]
     assert np.array_equal(rows.suspect, [False])
