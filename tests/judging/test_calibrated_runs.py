@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from drawn import drawn
+from torch.nn.functional import one_hot
 
 from cases import CASES
 from labelproof import metrics
@@ -169,12 +170,14 @@ def test_without_sure_noise_the_link_is_near_that_of_the_given_labels() -> None:
     assert found == pytest.approx(2.0, rel=0.2)
 
 
-def test_where_nothing_can_be_trusted_probabilities_stay_as_sure_as_they_were() -> None:
+def test_where_nothing_can_be_trusted_given_labels_decide_unless_they_were_seen() -> None:
     data = drawn(size=40, noise=0.3, scale=2.0)  # too few to judge
     views = log_softmax(data.scores.numpy())[None]
     judged = judge_labels(Evidence(views=views, given=data.given.numpy()))
     assert judged.trust.level == "none"
-    assert link_scale(data.scores, judged, data.given, raw=0.7, cautious=False) == 0.7
+    assert link_scale(data.scores, judged, data.given, raw=0.7, cautious=False, seen=True) == 0.7
+    given = fit_scale(data.scores, one_hot(data.given).double())
+    assert link_scale(data.scores, judged, data.given, raw=0.7, cautious=False) == given != 0.7
 
 
 def test_a_dirichlet_is_not_made_less_sure_by_an_unsure_judge() -> None:

@@ -198,7 +198,14 @@ def judged_labels(
         judged = judge_by_votes(evidence, crowd.posterior.numpy(), rule)
         return judged, fit_scale(heard.unseen, crowd.posterior)
     judged, before = judge_many(evidence, rule, seed=seed), _before_review(result.task)
-    scale = link_scale(heard.unseen, judged, before, raw=heard.raw, cautious=heard.cautious)
+    scale = link_scale(
+        heard.unseen,
+        judged,
+        before,
+        raw=heard.raw,
+        cautious=heard.cautious,
+        seen=heard.seen,
+    )
     return judged, scale
 
 

@@ -22,7 +22,13 @@ FEWER = 300  # the same where the judge is less sure than the method
 
 
 def link_scale(
-    values: Tensor, judged: Judgement, labels: Tensor, *, raw: float, cautious: bool
+    values: Tensor,
+    judged: Judgement,
+    labels: Tensor,
+    *,
+    raw: float,
+    cautious: bool,
+    seen: bool = False,
 ) -> float:
     """The scale of the link for held-out scores of what predicts.
 
@@ -31,7 +37,7 @@ def link_scale(
     thousands of examples, half of it with 150, not at all where no noise is sure. A method that is
     trained as a Dirichlet is cautious by itself: where the judge is unsure, the link is not more
     so. Where labels that the model contradicts may be wrong or hard, it takes a middle way. Where
-    nothing can be trusted, probabilities stay as sure as the method made them.
+    nothing can be trusted, the given labels alone decide, or, if networks have seen them, nobody.
 
     Args:
         values: (N, C) held-out scores.
@@ -39,12 +45,15 @@ def link_scale(
         labels: (N,) given labels before any review.
         raw: the scale at which the scores are as sure as the method's own probabilities.
         cautious: whether the method is a Dirichlet.
+        seen: whether the scores are of networks that were trained on the labels.
     """
     trust = judged.trust
-    if trust.level == "none":
+    if trust.level == "none" and seen:
         return raw
     known = one_hot(_some(labels), values.shape[1]).double()
     scale = given = fit_scale(_some(values), known)
+    if trust.level == "none":
+        return given
     if trust.ambiguous or judged.noise_interval[0] > 0:
         true = fit_scale(values, torch.from_numpy(judged.posterior))
         scale = given * (true / given) ** (len(values) / (len(values) + LINK_EXAMPLES))
