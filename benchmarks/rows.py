@@ -49,9 +49,9 @@ def make_vectors(path: Path, size: int) -> None:
 def fit(data: Path, run: Path, memory: float) -> dict[str, tuple[float, float]]:
     """Seconds and peak memory of each stage of the run."""
     words = [sys.executable, str(Path(__file__).with_name("stages.py")), str(data)]
-    words += ["--method", "ce", "--epochs", "1", "--calibrate", "off", "--out", str(run)]
+    words += ["--method", "ce", "--epochs", "1", "--set", "batch=1024", "--calibrate", "off"]
     done = subprocess.run(
-        [*words, "--memory-gb", "0.5"],
+        [*words, "--memory-gb", "0.5", "--out", str(run)],
         stdout=subprocess.PIPE,
         text=True,
         check=True,
