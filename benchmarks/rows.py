@@ -6,7 +6,8 @@ For each size, vectors of 256 numbers in float16 (10 classes, a fifth of the lab
 written to an .npz. `labelproof fit` then trains one epoch of cross-entropy and writes labels.csv
 and the report, in a process that may not use more address space than `--memory` gigabytes. Then the
 review opens the run and answers requests for pages. Prints a Markdown table; `--figure` draws time
-and memory as SVG. The largest file takes 5.3 GB of disk, and is removed unless `--folder` is named.
+and memory as SVG. Seconds are CPU seconds. The largest file takes 5.3 GB of disk, and is removed
+unless `--folder` is named.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def make_vectors(path: Path, size: int) -> None:
 
 
 def fit(data: Path, run: Path, memory: float) -> dict[str, tuple[float, float]]:
-    """Seconds and peak memory of each stage of the run."""
+    """CPU seconds and peak memory of each stage of the run."""
     words = [sys.executable, str(Path(__file__).with_name("stages.py")), str(data)]
     words += ["--method", "ce", "--epochs", "1", "--set", "batch=1024", "--calibrate", "off"]
     done = subprocess.run(
@@ -58,7 +59,7 @@ def fit(data: Path, run: Path, memory: float) -> dict[str, tuple[float, float]]:
         preexec_fn=lambda: _limited(memory),
     )
     lines = [line.strip("| ").split(" | ") for line in done.stdout.splitlines() if "|" in line]
-    return {stage: (float(seconds), float(peak)) for stage, seconds, peak in lines[2:]}
+    return {stage: (float(busy), float(peak)) for stage, _, busy, peak in lines[2:]}
 
 
 def _limited(memory: float) -> None:
@@ -73,17 +74,17 @@ def review(run: Path) -> None:
     from labelproof.review.web_app import Desk, open_places
     from labelproof.runs.reviewed import open_review
 
-    start = time.perf_counter()
+    start = time.process_time()
     opened = open_review(run)
     desk = Desk(opened, Nothing(), None, Again(opened))
-    ready = time.perf_counter()
+    ready = time.process_time()
     for page in PAGES:
         values = dict(pair.split("=") for pair in page.split("&") if pair)
         query = parse_query(values, opened.codes())
         open_places(desk.queue, query)
         places = desk.queue.page(query)[0]
         assert [desk.row(place) for place in places] or not page
-    each = (time.perf_counter() - ready) / len(PAGES)
+    each = (time.process_time() - ready) / len(PAGES)
     print(f"{ready - start:.1f} {each:.2f} {peak_gb():.2f}")
 
 
@@ -113,7 +114,7 @@ def draw(path: Path, rows: dict[int, tuple[float, ...]]) -> None:
 
     figure, panels = pyplot.subplots(1, 2, figsize=(9, 3.6))
     sizes = sorted(rows)
-    for axes, place, name in zip(panels, (3, 4), ("seconds", "peak memory, GB"), strict=True):
+    for axes, place, name in zip(panels, (3, 4), ("CPU seconds", "peak memory, GB"), strict=True):
         values = [rows[size][place] for size in sizes]
         axes.loglog(sizes, values, "o-", color="#0072B2", label="measured")
         straight = [values[-1] * size / sizes[-1] for size in sizes]

@@ -2,8 +2,9 @@
 
     python benchmarks/stages.py DATA [any option of `labelproof fit`]
 
-Carries out the command as the command line does, and prints seconds and peak memory after each
-stage. What is left over (imports, checks, printing) is the last line.
+Carries out the command as the command line does, and prints seconds, CPU seconds and peak memory of
+each stage. Other work on the machine changes the former more than the latter. What is left over
+(checks, printing) is the last line.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 BEGAN = time.perf_counter()
+Spent = dict[str, tuple[float, float, float]]  # by stage: seconds, CPU seconds, peak memory
 STAGES = {  # functions of `pipeline` and the stage they belong to
     "load": "reading",
     "encoded": "encoding",
@@ -32,17 +34,18 @@ def peak_gb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9
 
 
-def clocked(module: Any, name: str, stage: str, spent: dict[str, tuple[float, float]]) -> None:
+def clocked(module: Any, name: str, stage: str, spent: Spent) -> None:
     """Let a function of a module note what it took."""
     inner: Callable[..., Any] = vars(module)[name]
 
     def outer(*args: Any, **kwargs: Any) -> Any:
-        start = time.perf_counter()
+        start, busy = time.perf_counter(), time.process_time()
         try:
             return inner(*args, **kwargs)
         finally:
-            before = spent.get(stage, (0.0, 0.0))[0]
-            spent[stage] = before + time.perf_counter() - start, peak_gb()
+            before = spent.get(stage, (0.0, 0.0))
+            took = time.perf_counter() - start, time.process_time() - busy
+            spent[stage] = before[0] + took[0], before[1] + took[1], peak_gb()
 
     setattr(module, name, outer)
 
@@ -52,7 +55,9 @@ def main() -> int:
     from labelproof.__main__ import application
     from labelproof.cli import fit
 
-    spent: dict[str, tuple[float, float]] = {"imports": (time.perf_counter() - BEGAN, peak_gb())}
+    spent: Spent = {
+        "imports": (time.perf_counter() - BEGAN, time.process_time(), peak_gb()),
+    }
     clocked(fit, "_announce", "estimate", spent)
     for name, stage in STAGES.items():
         clocked(pipeline, name, stage, spent)
@@ -62,10 +67,11 @@ def main() -> int:
         application()(prog_name="labelproof")
     except SystemExit as end:
         code = int(end.code or 0)
-    rest = time.perf_counter() - BEGAN - sum(seconds for seconds, _ in spent.values())
-    print("| stage | seconds | peak memory, GB |\n|---|---:|---:|")
-    for stage, (seconds, peak) in {**spent, "everything else": (rest, peak_gb())}.items():
-        print(f"| {stage} | {seconds:.1f} | {peak:.2f} |")
+    sums = [sum(part[place] for part in spent.values()) for place in (0, 1)]
+    rest = time.perf_counter() - BEGAN - sums[0], time.process_time() - sums[1], peak_gb()
+    print("| stage | seconds | CPU seconds | peak memory, GB |\n|---|---:|---:|---:|")
+    for stage, (seconds, busy, peak) in {**spent, "everything else": rest}.items():
+        print(f"| {stage} | {seconds:.1f} | {busy:.1f} | {peak:.2f} |")
     return code
 
 
