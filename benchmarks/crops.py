@@ -2,9 +2,10 @@
 
     python benchmarks/crops.py FOLDER        # as benchmarks/photos.py left it
 
-Each photo is encoded five times: as it is, and as four random crops, half of them mirrored. DPC is
-then trained twice each with jittered vectors (the default), with vectors drawn among the
-five, and with both. Printed: test accuracy, and AUROC of wrong labels by DPC's own scores.
+Each photo is encoded five times: as it is, and as four random crops, half of them mirrored. The
+vectors are brought to 256 principal directions, which makes training quicker. DPC is then trained
+twice each with jittered vectors (the default), with vectors drawn among the five, and with both.
+Printed: test accuracy, and AUROC of wrong labels by DPC's own scores.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from labelproof.views.defaults import default_views
 from labelproof.views.vector_views import VectorViews
 
 CROPS, SEEDS = 4, (0, 1)
+WIDTH = 256
 SMALLEST = 0.5  # share of the picture that a crop shows at the least
 
 
@@ -40,11 +42,10 @@ class CropViews:
     """Views of rows that hold the vectors of a picture and of its crops, one after the other."""
 
     inner: VectorViews
-    width: int
     jitter: bool
 
     def plain(self, x: Tensor) -> Tensor:
-        return self.inner.plain(x[:, : self.width])
+        return self.inner.plain(x[:, :WIDTH])
 
     def weak(self, x: Tensor, rng: torch.Generator) -> Tensor:
         drawn = self._drawn(x, rng)
@@ -54,8 +55,8 @@ class CropViews:
         return self.inner.strong(self._drawn(x, rng), rng, own)
 
     def _drawn(self, x: Tensor, rng: torch.Generator) -> Tensor:
-        which = torch.randint(x.shape[1] // self.width, (len(x),), generator=rng)
-        return x.view(len(x), -1, self.width)[torch.arange(len(x)), which]
+        which = torch.randint(x.shape[1] // WIDTH, (len(x),), generator=rng)
+        return x.view(len(x), -1, WIDTH)[torch.arange(len(x)), which]
 
 
 def cropped(pictures: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -70,12 +71,18 @@ def cropped(pictures: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return np.stack(made)
 
 
-def vectors(photos: Examples, cache: Path) -> Tensor:
+def vectors(photos: Examples, test: Examples, cache: Path) -> tuple[Tensor, Tensor]:
+    """Rows of all views (N, 5 * 256) of the photos, and of the test photos (M, 256)."""
     rng, pictures = np.random.default_rng(0), photos.x.take(torch.arange(len(photos))).numpy()
-    views = [pictures, *(cropped(pictures, rng) for _ in range(CROPS))]
+    views = [Resident(torch.from_numpy(cropped(pictures, rng))) for _ in range(CROPS)]
     encoder = BUILT_IN[DEFAULT]
-    parts = [encode(Resident(torch.from_numpy(v)), encoder, cache=cache).data for v in views]
-    return torch.cat(parts, 1)
+    plain, new, *rest = (
+        encode(x, encoder, cache=cache).data.float() for x in (photos.x, test.x, *views)
+    )
+    mean = plain.mean(0)
+    directions = torch.linalg.svd(plain - mean, full_matrices=False).Vh[:WIDTH].T
+    rows = torch.cat([(view - mean) @ directions for view in (plain, *rest)], 1)
+    return rows, (new - mean) @ directions
 
 
 def measured(data: Examples, test: Examples, seed: int) -> tuple[float, float]:
@@ -90,22 +97,20 @@ def measured(data: Examples, test: Examples, seed: int) -> tuple[float, float]:
 def main(folder: Path) -> None:
     options = SourceOptions(labels=folder / "labels.csv", truth_key="true")
     photos = load(folder / "photos", options)
-    pictures = load(folder / "test", like=photos)
-    encoder, cache = BUILT_IN[DEFAULT], folder / "cache"
-    test = replace(pictures, x=encode(pictures.x, encoder, cache=cache))
-    rows = vectors(photos, cache)
-    width = rows.shape[1] // (1 + CROPS)
-    single = replace(photos, x=Resident(rows[:, :width].contiguous()))
+    test = load(folder / "test", like=photos)
+    rows, new = vectors(photos, test, folder / "cache")
+    single, every = (replace(photos, x=Resident(x)) for x in (rows[:, :WIDTH].contiguous(), rows))
+    narrow, wide = (replace(test, x=Resident(new.repeat(1, times))) for times in (1, 1 + CROPS))
     inner = default_views(single, torch.as_tensor(photos.labels))
     assert isinstance(inner, VectorViews)
-    every = replace(photos, x=Resident(rows))
     for name, data, views in (
         ("jitter", single, inner),
-        ("crops and jitter", every, CropViews(inner, width, jitter=True)),
-        ("crops", every, CropViews(inner, width, jitter=False)),
+        ("crops and jitter", every, CropViews(inner, jitter=True)),
+        ("crops", every, CropViews(inner, jitter=False)),
     ):
-        prepare.default_views = lambda *_, found=views: found  # type: ignore[attr-defined]
-        numbers = np.array([measured(data, test, seed) for seed in SEEDS])
+        prepare.default_views = lambda *_, found=views, **__: found  # type: ignore[attr-defined]
+        tested = narrow if data is single else wide
+        numbers = np.array([measured(data, tested, seed) for seed in SEEDS])
         (accuracy, auroc), (spread, other) = numbers.mean(0), numbers.std(0)
         print(
             f"{name}: accuracy {accuracy:.1%} ± {spread:.1%}, AUROC {auroc:.3f} ± {other:.3f}",
