@@ -9,7 +9,8 @@ import random
 import shutil
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from campaign.readers import Tally
 
 SIGNALS = (signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 SAME = ("labels.csv", "model.safetensors", "calibration.json", "reading.json")
+BUSY = 2  # exit code of a command that another process keeps from its folder
 LEFT = ("calibration", "trials")  # folders that must be gone at the end
 
 
@@ -32,46 +34,97 @@ def data(root: Path) -> Path:
     return root / "points.npz"
 
 
-def commands(path: Path) -> Iterator[tuple[str, list[str]]]:
-    """Every method with calibration on folds, and the choice of an open setting by trials."""
+@dataclass(frozen=True, kw_only=True)
+class Victim:
+    """A command that is killed and started again until it ends."""
+
+    words: Callable[[Path], list[str]]  # with the folder it works in
+    differs: Callable[[Path, Path], str]  # a whole folder and one with kills
+    begun: Path | None = None  # a folder that the work starts from
+
+
+def victims(path: Path, root: Path) -> Iterator[tuple[str, Victim]]:
+    """Every method with calibration on folds, the choice by trials, the report, and a bench."""
     from labelproof.methods import METHODS
 
+    def fit(*options: str) -> Victim:
+        return Victim(
+            words=lambda out: ["fit", str(path), *options, "--out", str(out), "--resume"],
+            differs=difference,
+        )
+
     for name in sorted(METHODS):
-        words = ["fit", str(path), "--method", name, "--epochs", "4", "--device", "cpu"]
-        yield name, words
-    words = ["fit", str(path), "--method", "dpc", "--epochs", "6", "--set", "lambda_u=auto"]
-    yield "dpc, trials", words
+        yield name, fit("--method", name, "--epochs", "4", "--device", "cpu")
+    yield "dpc, trials", fit("--method", "dpc", "--epochs", "6", "--set", "lambda_u=auto")
+    begun = root / "begun"
+    run(fit("--method", "ce", "--epochs", "2", "--calibrate", "quick").words(begun), root / "log")
+    yield "report", Victim(words=lambda out: ["report", str(out)], differs=pages, begun=begun)
+    grid = ["bench", "cifarn", "--scale", "tiny", "--methods", "ce", "--jobs", "1"]
+    yield "bench", Victim(words=lambda out: [*grid, "--out", str(out)], differs=cells)
 
 
-def attack(name: str, words: Sequence[str], root: Path, kills: int, seed: int) -> Tally:
+def attack(name: str, victim: Victim, root: Path, kills: int, seed: int) -> Tally:
     """Kill a command `kills` times over as many runs as that takes; compare each finished run."""
     rng, tally = random.Random(f"{seed}/{name}"), Tally()
-    whole, log = root / "whole", root / "log"
+    whole, log = _fresh(victim, root / "whole"), root / "log"
     began = time.monotonic()
-    if run([*words, "--out", str(whole)], log) != 0:
+    if run(victim.words(whole), log) != 0:
         tally.places[f"{name} does not run"] += 1
         tally.examples[name] = log.read_text(errors="replace")[-200:]
         return tally
     length = time.monotonic() - began
     while tally.calls < kills:
-        out = root / "killed"
-        shutil.rmtree(out, ignore_errors=True)
+        out = _fresh(victim, root / "killed")
         for _ in range(rng.choice((1, 1, 2, 3))):
             tally.calls += 1
-            child = start([*words, "--out", str(out), "--resume"], log)
+            child = start(victim.words(out), log)
             time.sleep(rng.uniform(0, length))
             number = rng.choice(SIGNALS)
             with contextlib.suppress(ProcessLookupError):
                 os.kill(child, number)
             ended(child)
-        code = run([*words, "--out", str(out), "--resume"], log)
-        problem = f"exit {code}" if code else difference(whole, out)
+        code = _again(victim.words(out), log)
+        problem = f"exit {code}" if code else victim.differs(whole, out)
         if problem:
             tally.places[problem] += 1
             tally.examples.setdefault(problem, log.read_text(errors="replace")[-300:])
         else:
             tally.read += 1
     return tally
+
+
+def _fresh(victim: Victim, folder: Path) -> Path:
+    shutil.rmtree(folder, ignore_errors=True)
+    if victim.begun is not None:
+        shutil.copytree(victim.begun, folder)
+    return folder
+
+
+def _again(words: Sequence[str], log: Path) -> int:
+    """Run a command to its end; a child of the killed one may hold the folder a moment longer."""
+    for _ in range(20):
+        code = run(words, log)
+        if code != BUSY:
+            break
+        time.sleep(0.5)
+    return code
+
+
+def pages(whole: Path, other: Path) -> str:
+    """What differs between two folders whose report was written again."""
+    texts = [(folder / "report.html").read_text() for folder in (whole, other)]
+    if texts[0].replace(str(whole), str(other)) != texts[1]:
+        return "report.html differs"
+    return _left(other)
+
+
+def cells(whole: Path, other: Path) -> str:
+    """What differs between the finished runs of two benches."""
+    names = [path.name for path in sorted((whole / "cells").iterdir()) if path.is_dir()]
+    if not names:
+        return "no cells"
+    return next(filter(None, (difference(whole / "cells" / name, other / "cells" / name)
+                              for name in names)), "")  # fmt: skip
 
 
 def difference(whole: Path, other: Path) -> str:
@@ -83,8 +136,12 @@ def difference(whole: Path, other: Path) -> str:
         return "metrics.jsonl differs"
     if not (other / "report.html").is_file():
         return "no report"
-    left = [name for name in LEFT if (other / name).exists()]
-    left += [path.name for path in other.iterdir() if "partial" in path.name]
+    return _left(other)
+
+
+def _left(folder: Path) -> str:
+    left = [name for name in LEFT if (folder / name).exists()]
+    left += [path.name for path in folder.iterdir() if "partial" in path.name]
     return f"left behind: {left[0]}" if left else ""
 
 
@@ -97,10 +154,10 @@ def curves(run_folder: Path) -> list[dict[str, object]]:
 def campaign(root: Path, kills: int, seed: int, only: str = "") -> dict[str, Tally]:
     """Kill every command; returns a tally for each. `read` counts runs that came out equal."""
     path, out = data(root), {}
-    for name, words in commands(path):
+    for name, victim in victims(path, root):
         if only in name:
-            place = root / name.replace(" ", "-")
+            place = root / f"of {name}"
             place.mkdir()
-            out[name] = attack(name, words, place, kills, seed)
+            out[name] = attack(name, victim, place, kills, seed)
             shutil.rmtree(place)
     return out

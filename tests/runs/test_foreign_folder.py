@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from saved_runs import copied
 
 from labelproof import report
+from labelproof.data.encoders.texts import TransformerEncoder
+from labelproof.data.examples import Examples, Resident
 from labelproof.errors import BadInput
 from labelproof.files import write_text
 from labelproof.runs.journal import Journal
 from labelproof.runs.labels_file import read_rows
+from labelproof.runs.named_encoder import with_named_encoder
 from labelproof.runs.reviewed import open_review
+from labelproof.runs.seal import sealed
 from labelproof.runs.votes_file import read_crowd, read_votes
 
 
@@ -65,3 +71,19 @@ def test_long_names_of_examples_are_read_back(tmp_path):
     rows = read_rows(tmp_path, ["a", "b"], 1)
     assert list(rows.ids) == [name]
     assert np.array_equal(rows.suspect, [False])
+
+
+def test_an_encoder_file_of_somebody_else_is_not_opened(tmp_path):
+    encoder = TransformerEncoder(column="t", model=str(tmp_path), fingerprint="0" * 64)
+    like = Examples(x=Resident(torch.empty((0, 4))), labels=None, encoder=encoder)
+    record = {"data": {"encoding": encoder.describe()}}
+    with pytest.raises(BadInput, match="--encoder"):
+        with_named_encoder(like, record, None)
+    assert with_named_encoder(like, sealed(record), None) is like
+    other = replace(like, encoder=replace(encoder, model="/elsewhere"))
+    with pytest.raises(BadInput, match="/elsewhere"):
+        with_named_encoder(other, sealed(record), None)
+    moved = with_named_encoder(other, record, "/named").encoder
+    assert moved == replace(encoder, model="/named")
+    package = replace(like, encoder=replace(encoder, model="minilm"))
+    assert with_named_encoder(package, record, None) is package

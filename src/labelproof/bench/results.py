@@ -118,13 +118,21 @@ def read_record(cell: Cell, cells: Path, error: str = "") -> Record:
         return Record(cell=cell, folder=folder, state="failed", error=error)
     if not is_done(cell, cells):
         return Record(cell=cell, folder=folder)
-    summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
-    return Record(cell=cell, folder=folder, state="done", summary=summary)
+    return Record(cell=cell, folder=folder, state="done", summary=_summary(folder) or {})
 
 
 def is_done(cell: Cell, cells: Path) -> bool:
     """Whether a cell is finished, and was made by the same spec on the same data."""
-    return (cells / cell.name / "summary.json").is_file() and same_record(cell, cells)
+    return _summary(cells / cell.name) is not None and same_record(cell, cells)
+
+
+def _summary(folder: Path) -> dict[str, Any] | None:
+    """summary.json of a cell; None where it is missing or damaged, so that the cell runs again."""
+    try:
+        found = json.loads((folder / "summary.json").read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def same_record(cell: Cell, cells: Path) -> bool:

@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from labelproof.cli.make_report import DataOf, shown_of
+from labelproof.cli.options import EncoderFile
 from labelproof.data.encoders.picture_encoding import PictureEncoding
 from labelproof.data.encoders.texts import AnyTexts
 from labelproof.review.corrected import check_out
@@ -60,6 +61,7 @@ def export(
         typer.Option(help="Where to write; by default a file named after the format in RUN."),
     ] = None,
     data: DataOf = None,
+    encoder: EncoderFile = None,
 ) -> None:
     """Write the trained model of RUN, or what is known of its labels, for other tools.
 
@@ -74,16 +76,16 @@ def export(
     Example: labelproof export runs/digits-dpc --format onnx --out model.onnx
     """
     if format_ in (Format.onnx, Format.folder):
-        out = _model(run, format_, out)
+        out = _model(run, format_, out, encoder)
     else:
         out = out or run / USUAL[format_]
         _labels(run, format_, out, data)
     Console(soft_wrap=True, highlight=False).print(str(out))
 
 
-def _model(run: Path, format_: Format, named: Path | None) -> Path:
+def _model(run: Path, format_: Format, named: Path | None, place: str | None) -> Path:
     """Write the model; returns where."""
-    loaded = load_model(run, device="cpu")
+    loaded = load_model(run, encoder=place, device="cpu")
     encoder = loaded.like.encoder
     whole = isinstance(encoder, AnyTexts) and format_ is Format.onnx
     out = named or run / (TEXTS if whole else USUAL[format_])

@@ -109,6 +109,13 @@ MemoryGb = Annotated[float, reading(help="Keep images in memory if they need at 
 TextModel = Annotated[
     Path | None, reading(help="Folder with a transformer model to embed texts with.")
 ]
+EncoderFile = Annotated[
+    str | None,
+    reading(
+        "--encoder",
+        help="The encoder's file or folder, for a run that somebody else made with one.",
+    ),
+]
 Flip = Annotated[
     bool | None,
     reading(

@@ -30,6 +30,7 @@ def predict(
     max_bad: opt.MaxBad = 0.01,
     cache: opt.Cache = None,
     memory_gb: opt.MemoryGb = 2.0,
+    encoder: opt.EncoderFile = None,
     device: opt.Device = "auto",
 ) -> None:
     """Predict new data: label, calibrated confidence, uncertainty, and all probabilities.
@@ -41,7 +42,7 @@ def predict(
     Example: labelproof predict runs/digits-dpc new.npz --out predictions.csv
     """
     reading = opt.source_options(locals())
-    loaded = load_model(run, device=device)
+    loaded = load_model(run, encoder=encoder, device=device)
     if Path(data).exists() and out.exists() and out.samefile(data):
         raise BadInput(f"{out} is the data itself; name another --out.")
     examples = read_like(data, reading, loaded.like)

@@ -30,6 +30,8 @@ from labelproof.runs.export_pictures import check_pictures, with_encoder
 from labelproof.runs.load import Loaded
 from labelproof.runs.manifest import PARTS, write_manifest
 from labelproof.runs.model import Model
+from labelproof.runs.named_encoder import place_of
+from labelproof.runs.seal import sealed
 from labelproof.training import checkpoint
 from labelproof.views import ImageViews, VectorViews
 
@@ -164,7 +166,11 @@ def export_folder(folder: Path, loaded: Loaded, out: Path) -> None:
         for name in PARTS:
             if name != RUN and (folder / name).is_file():
                 shutil.copyfile(folder / name, aside / name)
-        write_json(aside / RUN, {key: loaded.record.get(key) for key in KEPT})
+        record = {key: loaded.record.get(key) for key in KEPT}
+        if place_of(loaded.like.encoder) is not None:  # which this user named
+            encoding = (loaded.record.get("data") or {}).get("encoding")
+            record = sealed({**record, "data": {"encoding": encoding}})
+        write_json(aside / RUN, record)
         write_manifest(aside)
         aside.chmod(folder.stat().st_mode)
         os.replace(aside, out)

@@ -25,6 +25,7 @@ from labelproof.run_files import CALIBRATION, MODEL
 from labelproof.runs.folder import read_record
 from labelproof.runs.manifest import check_manifest
 from labelproof.runs.model import Model, Trained, blank_task, revive
+from labelproof.runs.named_encoder import with_named_encoder
 from labelproof.runs.schemas import CalibrationRecord
 from labelproof.training.protocol import Method
 from labelproof.training.run import pick_device
@@ -48,6 +49,7 @@ def load_model(
     *,
     net: nn.Module | Callable[[], nn.Module] | None = None,
     method: Method | None = None,
+    encoder: str | None = None,
     device: str = "auto",
 ) -> Loaded:
     """Read the model of a finished run, or a folder that `labelproof export --format folder` made.
@@ -56,6 +58,8 @@ def load_model(
         folder: the run folder.
         net: the network, where the run was made with one of your own rather than a named one.
         method: the method's record, where it was one of your own.
+        encoder: the file or folder of the encoder, where the run used one that came as a file and
+            was not made by you on this computer.
         device: `auto`, `cpu`, `cuda` or `mps`.
 
     Raises:
@@ -69,7 +73,7 @@ def load_model(
             "finish it with `labelproof fit ... --resume`, or copy it again."
         )
     check_manifest(folder)
-    like = load_like(folder)
+    like = with_named_encoder(load_like(folder), record, encoder)
     where = pick_device(device)
     try:
         method = method or _method(record)
