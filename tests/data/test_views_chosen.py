@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
+from typer.testing import CliRunner
 
 from labelproof import NoisyLabelClassifier
+from labelproof.cli.app import app
 from labelproof.data.examples import Examples, Resident
 from labelproof.nets.small import MLP
 from labelproof.views.defaults import vector_views
@@ -57,6 +61,13 @@ def test_each_column_has_its_own_scale_where_that_predicts_better() -> None:
 def test_too_few_examples_choose_nothing() -> None:
     x, _, y = rings(30)
     assert chosen(x, y).waves == 0
+
+
+def test_a_plan_says_so(tmp_path: Path) -> None:
+    x, _, y = rings(400)
+    np.savez(tmp_path / "rings.npz", x=x.numpy(), y=y.numpy())
+    told = CliRunner().invoke(app, ["plan", str(tmp_path / "rings.npz"), "--method", "ce"])
+    assert "with 256 waves of them, as held-out labels prefer" in told.output
 
 
 @pytest.mark.slow

@@ -19,6 +19,7 @@ from labelproof.judging.crossfit import FEWEST, fold_count
 from labelproof.runs.forecast import HOUR, Forecast, calibrated_by_folds, duration
 from labelproof.runs.prepare import Assembled
 from labelproof.training.settings import settings_of
+from labelproof.views import VectorViews
 
 MINILM_SECONDS = 0.015  # a text on one core; loading it to measure takes longer than a plan may
 SHOWN = 10  # classes, duplicates and files listed one by one
@@ -131,7 +132,11 @@ def source_words(parts: Assembled) -> str:
         return "turn texts into vectors"
     if kind == "images":
         return f"learn from the pixels, from scratch ({parts.net})"
-    return "turn columns into numbers" if encoder is not None else "take the vectors as they are"
+    plain = "turn columns into numbers" if encoder is not None else "take the vectors as they are"
+    views = parts.prepared.task.views
+    if isinstance(views, VectorViews) and views.waves:
+        return f"{plain}, with {views.waves} waves of them, as held-out labels prefer"
+    return plain
 
 
 def time_lines(coming: Forecast, parts: Assembled) -> list[str]:
