@@ -10,13 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from photos import encoder_file
 
 from labelproof.data.encoders import encode as encoding
 from labelproof.data.encoders.encode import encode, encoding_key
 from labelproof.data.encoders.encoder_protocol import Batch, InputRule, Vectors
+from labelproof.data.encoders.glance import glance
 from labelproof.data.encoders.picture_encoding import encode_pictures
 from labelproof.data.encoders.registry import picture_encoder
-from labelproof.data.examples import Examples, Resident
+from labelproof.data.examples import Examples, Repeated, Resident
 from labelproof.errors import BadInput
 
 RULE = InputRule(size=4, mean=(0.0,) * 3, std=(1.0,) * 3)
@@ -135,3 +137,12 @@ def test_the_pictures_stay_with_the_vectors() -> None:
 def test_a_misspelt_encoder_is_named() -> None:
     with pytest.raises(BadInput, match="did you mean efficientnet-lite0"):
         picture_encoder("efficientnet_lite0")
+
+
+def test_a_glance_at_many_looks_at_different_pictures(tmp_path: Path) -> None:
+    few = pictures(64)  # as a plan reads them of a large folder
+    examples = Examples(x=Repeated(few, 50_000), labels=np.zeros(50_000, np.int64), classes=("a",))
+    seen = glance(examples, str(encoder_file(tmp_path / "means.onnx")))
+    vectors = seen.examples.x.take(torch.linspace(0, 49_999, 500).long())
+    assert len(seen.examples) == 50_000
+    assert len(vectors.unique(dim=0)) == 32

@@ -175,6 +175,12 @@ def test_copies_of_an_input_do_not_judge_each_other() -> None:
     assert (len(plan.part), len(plan.held)) == (2250, 750)
 
 
+def test_a_part_is_never_empty_even_where_all_inputs_are_the_same() -> None:
+    task = task_with(0.2, size=25_000)
+    same = replace(task, x=Resident(torch.zeros(25_000, 2)))
+    assert len(probe(same, Known(quality=()), seed=0).part) > 0
+
+
 @pytest.mark.parametrize(
     ("size", "part", "held", "epochs"),
     [

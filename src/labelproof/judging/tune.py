@@ -195,7 +195,7 @@ def probe(task: Task, method: Method, seed: int) -> Probe:
     first = _first_copies(task)
     single = order[first[order] == order]
     taken = torch.zeros(task.size, dtype=torch.bool)
-    taken[_spread(single, round(size * len(single) / task.size))] = True
+    taken[_spread(single, max(1, round(size * len(single) / task.size)))] = True
     taken = taken[first]  # a network that has seen one copy has seen them all
     held = _spread(order[~taken[order]], HELD)
     short = _short(method, size, size / task.size)

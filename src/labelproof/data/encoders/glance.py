@@ -37,7 +37,8 @@ def glance(examples: Examples, name: str) -> Glance:
         if not decision.encode:
             return Glance(examples=examples, why=decision.why)
     work = encoder.open()
-    few = examples.x.take(torch.arange(min(FEW, len(examples)))).numpy()
+    rows = torch.linspace(0, len(examples) - 1, min(FEW, len(examples))).long()
+    few = examples.x.take(rows).numpy()  # from first to last: neighbours may stand for one picture
     parts = [work(few[:BATCH])]  # the first pass pays for set-up
     start = time.perf_counter()
     parts.append(work(few[-BATCH:]))
