@@ -91,6 +91,17 @@ def test_summary_and_labels(run: Path) -> None:
     assert "consensus" in json.loads((run / "run.json").read_text())["votes"]
 
 
+def test_the_review_page_shows_the_classes_of_the_consensus(run: Path) -> None:
+    beside = json.loads((run / "review.json").read_text())
+    likeliest = dict(zip(beside["index"], beside["likeliest"], strict=True))
+    votes = _rows(run / "votes.csv")
+    for row in votes:
+        code, sure = likeliest[int(row["index"])][0]
+        assert CLASSES[code] == row["consensus"]
+        assert sure == pytest.approx(float(row["p_consensus"]), abs=1e-3)
+    assert votes
+
+
 def test_the_report_has_the_annotators(run: Path) -> None:
     page = (run / "report.html").read_text()
     assert "rater_cy" in page
