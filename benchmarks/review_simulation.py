@@ -1,7 +1,7 @@
 """How much a review gains per check: in random order, by suspicion, and by expected gain.
 
 The clean labels of CIFAR-10N play the reviewer. Scores come from five-fold cross-fitting of a small
-network on the noisy labels; the noise model and the orders are labelproof's own. After every 100
+network on the noisy labels; the noise model and the orders are labelproof's own. After some of the
 checks the noise model is fitted again. Two accuracies of the labels are printed: with the given
 label, or with the model's best guess, where nobody checked.
 
