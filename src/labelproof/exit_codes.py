@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import os
 import signal
 import sys
@@ -22,6 +23,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 def carry_out(work: Callable[[], None]) -> None:
     """Do the work of a process; what goes wrong is one sentence and an exit code."""
     _end_as_ctrl_c_does()
+    _write_any_letter()
     try:
         work()
     except KeyboardInterrupt:
@@ -45,6 +47,13 @@ def _end_as_ctrl_c_does() -> None:
         if number is not None and signal.getsignal(number) == signal.SIG_DFL:  # nohup ignores it
             with contextlib.suppress(ValueError):  # outside the main thread
                 signal.signal(number, interrupt)
+
+
+def _write_any_letter() -> None:
+    """Let a terminal without all of Unicode show escapes, where printing would fail."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _in_words(error: OSError) -> str:

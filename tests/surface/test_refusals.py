@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -204,3 +206,12 @@ def test_the_version_is_told():
     said = CliRunner().invoke(app, ["--version"])
     assert said.exit_code == 0
     assert said.stdout.strip() == f"labelproof {labelproof.__version__}"
+
+
+def test_names_that_a_terminal_cannot_show_are_escaped(tmp_path):
+    rows = "".join(f"{i % 7},{i % 5}.5,{'猫' if i % 2 else 'dog'}\n" for i in range(40))
+    (tmp_path / "t.csv").write_text("a,b,label\n" + rows, encoding="utf-8")
+    words = [sys.executable, "-m", "labelproof", "plan", str(tmp_path / "t.csv")]
+    ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    told = subprocess.run(words, env=ascii_only, capture_output=True, text=True, check=True)
+    assert r"\u732b: 20" in told.stdout

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from labelproof.csv_cells import safe
+from labelproof.csv_cells import plain, safe
 from labelproof.data.labels import check_labels, encode, merged
 from labelproof.data.optional_packages import need
 from labelproof.data.readers.delimited import FILE_NAMES, LABEL_NAMES, layout, pick, reading
@@ -142,7 +142,8 @@ def _same_labels(review: Reviewed, old: Codes, path: Path) -> None:
 def _write_csv(review: Reviewed, table: Table, out: Path) -> None:
     found = layout(table.path)
     with reading(table.path), table.path.open(encoding=found.encoding, newline="") as file:
-        rows = [row for row in csv.reader(file, delimiter=found.delimiter) if any(row)]
+        reader = csv.reader(file, delimiter=found.delimiter)
+        rows = [[plain(cell) for cell in row] for row in reader if any(row)]
     place = found.header.index(table.label)
     where = found.header.index(table.file) if table.file else None
     body = rows[1:]

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from labelproof.csv_cells import plain
 from labelproof.data.readers.file_names import printable
 from labelproof.errors import BadInput
 
@@ -44,7 +45,7 @@ def layout(path: Path) -> Layout:
     rows = _rows(path, encoding, delimiter, 50)
     if not rows:
         raise BadInput(f"expected a table, but {printable(path.name)} is empty; check the path")
-    names = (printable(" ".join(name.split())) for name in rows[0])  # one line each
+    names = (printable(" ".join(plain(name).split())) for name in rows[0])  # one line each
     header = tuple(name or f"column {place}" for place, name in enumerate(names, 1))
     _check_header(header, rows, path)
     comma = delimiter == ";" and any(
@@ -68,7 +69,7 @@ def read_columns(path: Path, found: Layout, columns: Sequence[str]) -> list[list
                     f"but row {number} has {len(row)}; quote cells that contain {found.delimiter!r}"
                 )
             for column, place in zip(values, places, strict=True):
-                column.append(row[place])
+                column.append(plain(row[place]))
     return values
 
 

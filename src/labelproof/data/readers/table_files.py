@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from labelproof.csv_cells import plain
 from labelproof.data.encoders.columns import Frame
 from labelproof.data.optional_packages import need
 from labelproof.data.readers.delimited import layout, reading
@@ -56,7 +57,7 @@ def read_csv(path: Path, words: Sequence[str]) -> Frame:
     with reading(path), warnings.catch_warnings():
         warnings.simplefilter("error", pandas.errors.ParserWarning)  # rows longer than the header
         try:
-            return pandas.read_csv(
+            frame = pandas.read_csv(
                 path,
                 sep=found.delimiter,
                 encoding=found.encoding,
@@ -69,6 +70,9 @@ def read_csv(path: Path, words: Sequence[str]) -> Frame:
                 na_values={name: list(BLANKS) for name in others},
                 low_memory=False,
             )
+            for name in words:
+                frame[name] = frame[name].map(plain, na_action="ignore")
+            return frame
         except UnicodeError:
             raise
         except (ValueError, pandas.errors.ParserWarning, OverflowError) as error:
