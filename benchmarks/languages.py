@@ -86,8 +86,8 @@ def main() -> None:
     options.add_argument("languages", type=lambda text: text.split(","))
     options.add_argument("--out", type=Path, required=True)
     told = options.parse_args()
-    lines = [compare(told.folder / name, name, told.out / name) for name in told.languages]
-    print("\n".join(lines))
+    for name in told.languages:
+        print(compare(told.folder / name, name, told.out / name), flush=True)
 
 
 if __name__ == "__main__":
