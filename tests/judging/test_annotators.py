@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from labelproof.data.votes import Votes, majority, tied, vote_shares
+from labelproof.judging import annotators
 from labelproof.judging.agreement import (
     alpha_interval,
     annotator_quality,
@@ -179,6 +180,17 @@ def test_matrices_are_pulled_together_as_far_as_annotators_are_alike() -> None:
     strict = fit_crowd(Votes(table=torch.tensor(alike), annotators=names), 3).strength
     apart, _, _, _ = crowd_of(9, size=900, people=6, each=6, classes=3)
     assert fit_crowd(apart, 3).strength < strict
+
+
+def test_a_part_of_many_votes_chooses_as_all_of_them_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    votes, truth, scores, _ = crowd_of(13, size=3000, people=30, each=4)
+    told = torch.where(torch.arange(3000) < 50, truth, -1)
+    whole = fit_crowd(votes, 4, scores, told)
+    monkeypatch.setattr(annotators, "MOST", 4000)
+    part = fit_crowd(votes, 4, scores, told)
+    assert part.posterior.shape == (3000, 4)
+    assert (part.consensus == whole.consensus).double().mean() > 0.98
+    assert part.posterior[:50].max(1).values.min() == 1
 
 
 def test_a_rare_class_stays_rare() -> None:

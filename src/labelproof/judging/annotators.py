@@ -42,6 +42,7 @@ GRIDS: Mapping[str, Sequence[float]] = {
     "correlation": (0.0, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0),  # ρ
 }
 ROUNDS = 3  # of the search over them
+MOST = 60_000  # votes to search with; all of them where there are fewer
 GAIN = 1e-4  # of the mean log-probability of a vote, below which another value is no better
 
 
@@ -114,10 +115,38 @@ def fit_crowd(
 
 
 def _best(known: _Known) -> Crowd:
-    """EM with the κ, τ and ρ that predict votes best; one after the other, from value to value."""
+    """EM with the κ, τ and ρ that predict votes best."""
+    part = _part(known)
+    best, knobs = _search(part)
+    return best if part is known else _em(known, knobs)
+
+
+def _part(known: _Known) -> _Known:
+    """Examples at random with about as many votes as a search can take; all where there are few."""
+    size, share = len(known.given), MOST / max(1, len(known.votes))
+    if share >= 1:
+        return known
+    order = torch.randperm(size, generator=torch.Generator().manual_seed(0))
+    kept = order[: max(1, round(share * size))].sort().values
+    place = torch.full((size,), -1)
+    place[kept] = torch.arange(len(kept))
+    rows, votes = place[known.votes.rows], known.votes
+    there = rows >= 0
+    return replace(
+        known,
+        votes=LongVotes(rows=rows[there], who=votes.who[there], label=votes.label[there]),
+        start=known.start[kept],
+        scores=None if known.scores is None else known.scores[kept],
+        told=None if known.told is None else known.told[kept],
+        given=known.given[kept],
+    )
+
+
+def _search(known: _Known) -> tuple[Crowd, _Knobs]:
+    """What EM finds with the best κ, τ and ρ, chosen one after the other, from value to value."""
     best, knobs = _em(known, _Knobs()), _Knobs()
     if known.given.max() < 2:  # nothing to predict a vote by
-        return best
+        return best, knobs
     for _ in range(ROUNDS):
         before = best.predicted
         for name, grid in GRIDS.items():
@@ -133,7 +162,7 @@ def _best(known: _Known) -> Crowd:
                     best, knobs = tried, other
         if best.predicted == before:
             break
-    return best
+    return best, knobs
 
 
 def fit_alike(votes: Votes, classes: int) -> Crowd:

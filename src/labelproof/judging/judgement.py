@@ -239,7 +239,9 @@ def judge_by_votes(evidence: Evidence, posterior: Floats, rule: Rule | None = No
     trust = trust_of(scores, evidence.given, posterior, judged=classes, seen=evidence.seen)
     chosen = chosen_by(rule or Rule(), wrong, ~fixed, (wrong > 0.5) & ~fixed)
     found = _stated(part, evidence, wrong[None], chosen, posterior, trust, 0.0)
-    return replace(found, weights=weights)
+    free = int((~fixed).sum())  # held-out votes have made the posterior as cautious as it should be
+    precision, interval = stated_precision(wrong[None], chosen, trust, free, caution=0.0)
+    return replace(found, weights=weights, precision=precision, precision_interval=interval)
 
 
 def nothing_judged(part: Part, evidence: Evidence, weights: Floats) -> Judgement:

@@ -88,7 +88,7 @@ def precision_curve(wrong: Floats, open_: Bools) -> list[Point]:
 
 
 def stated_precision(
-    wrong: Floats, suspects: Bools, trust: Trust, size: int
+    wrong: Floats, suspects: Bools, trust: Trust, size: int, caution: float = CAUTION
 ) -> tuple[float | None, Interval | None]:
     """The precision of the suspects and its interval; a number only where it can be relied on.
 
@@ -97,6 +97,7 @@ def stated_precision(
         suspects: (N,).
         trust: with "none" nothing is stated.
         size: labels that were judged and not reviewed.
+        caution: what is taken from the logit.
     """
     found = precision_of(wrong, suspects)
     if trust.level == "none" or found is None:
@@ -107,7 +108,7 @@ def stated_precision(
     sure = size >= MANY and suspects.sum() >= ENOUGH and high - low <= WIDE
     if not sure or trust.model_error > UNSURE_MODEL:
         return None, (low, high)
-    return float(sigmoid(logit(np.asarray([mean])) - CAUTION)[0]), (low, high)
+    return float(sigmoid(logit(np.asarray([mean])) - caution)[0]), (low, high)
 
 
 def rate_interval(wrong: Floats, free: Bools, trust: Trust) -> Interval:

@@ -338,7 +338,7 @@ def _blanks(table: Cells) -> npt.NDArray[np.bool_]:
         negative: npt.NDArray[np.bool_] = np.isnan(table.astype(float)) | (table < 0)
         return negative
     nobody = np.array(None, dtype=object)  # nearly all cells of a sparse table
-    blank: npt.NDArray[np.bool_] = np.equal(table.astype(object), nobody).astype(bool)
+    blank: npt.NDArray[np.bool_] = np.equal(table.astype(object, copy=False), nobody).astype(bool)
     blank[~blank] = [is_blank(value) for value in table[~blank]]
     return blank
 
