@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
 import pytest
 import torch
 from drawn import drawn
+from scipy.stats import rankdata
 
 from labelproof.errors import BadInput
 from labelproof.judging import noise_samples
+from labelproof.judging.judgement import Part
 from labelproof.judging.noise_model import NoiseModel
-from labelproof.judging.numbers import auroc, log_softmax, logit, sigmoid
+from labelproof.judging.numbers import auroc, log_softmax, logit, mean_ranks, sigmoid
 from labelproof.judging.own_score import TEMPER, final_draws, own_evidence, shifted_to
 from labelproof.judging.stacking import neighbours, regression, stack
 from labelproof.judging.statements import precision_of, rate_interval, stated_precision, widened
-from labelproof.judging.suspects import Rule, chosen_by, precise
+from labelproof.judging.suspects import Rule, chosen_by, likelier_wrong, precise
 from labelproof.judging.trust import Trust, contradicted, doubts, trust_of, unjudged_classes
 
 
@@ -166,6 +169,8 @@ def test_review_corrects_labels_with_such_scores() -> None:
 
 
 def test_a_label_on_one_half_is_no_suspect_and_precision_is_met_exactly() -> None:
+    tie, unfixed = np.array([0.5, 0.5 + 1e-9, 1.0]), np.array([True, True, False])
+    assert likelier_wrong(tie, unfixed).tolist() == [False, True, False]
     wrong = np.array([7 / 8, 5 / 8, 9 / 16])
     assert precise(wrong, 0.75) == 2  # (7/8 + 5/8) / 2 is 3/4
     assert precise(wrong, 0.6875) == 3  # the mean of all three is 11/16
@@ -267,3 +272,23 @@ def test_the_own_score_does_not_change_how_many_labels_are_wrong_after_review() 
     assert out[:, :400].mean() == pytest.approx(0.1, abs=0.03)
     assert (out[:, 400:] == 0).all()
     assert np.corrcoef(out[0, :400], evidence[:400])[0, 1] > 0.8
+
+
+def test_labels_left_alone_are_ordered_by_held_out_scores_and_the_methods_own() -> None:
+    # scores (N, C) rank the given labels 1, 2, 3, the own score 3, 2, 1; the last one was reviewed
+    part = Part(
+        scores=np.array([[-3.0, 0.0], [-2.0, 0.0], [-1.0, 0.0], [0.0, -9.0]]),
+        labels=np.zeros(4, dtype=np.int64),
+        truth=np.array([-1, -1, -1, 0]),
+        kept=np.array([0, 1]),
+        rows=np.zeros(4, dtype=bool),
+        alone={},
+    )
+    np.testing.assert_allclose(part.left_alone(), [0.499 * 3 / 4, 0.499 / 2, 0.499 / 4, 0])
+    both = replace(part, own=np.array([0.9, 0.5, 0.1, 0.95]))
+    np.testing.assert_allclose(both.left_alone(), [0.499 / 2, 0.499 / 2, 0.499 / 2, 0])
+
+
+def test_equal_values_share_their_mean_rank() -> None:
+    values = np.array([2.0, 1.0, 2.0, 5.0, 1.0, 2.0])
+    assert mean_ranks(values).tolist() == rankdata(values).tolist() == [4, 1.5, 4, 6, 1.5, 4]

@@ -30,7 +30,7 @@ from labelproof.judging.statements import (
     rate_interval,
     stated_precision,
 )
-from labelproof.judging.suspects import Rule, chosen_by
+from labelproof.judging.suspects import Rule, chosen_by, likelier_wrong
 from labelproof.judging.trust import FEWEST, Trust, contradicted, trust_of, unjudged_classes
 
 SCARCE = 0.5  # suspects for each label that is expected to be wrong, below which there are too few
@@ -165,7 +165,7 @@ def judged(part: Part, evidence: Evidence, rule: Rule, seed: int) -> Judgement:
         )
     outcome = np.where(free, np.nan, (truth != labels).astype(float))
     wrong = final_draws(explained.wrong, own, own_weight, outcome)
-    strict = (wrong.mean(0) > 0.5) & free
+    strict = likelier_wrong(wrong.mean(0), free)
     against = contradicted(scores, labels) & free
     known = (~free).sum() >= FEWEST_REVIEWED  # review tells what contradiction means here
     ambiguous = bool(strict.sum() < AMBIGUOUS * against.sum() and not known)
@@ -237,7 +237,7 @@ def judge_by_votes(evidence: Evidence, posterior: Floats, rule: Rule | None = No
     )
     wrong = np.where(fixed, 0.0, 1 - posterior[np.arange(size), evidence.given])
     trust = trust_of(scores, evidence.given, posterior, judged=classes, seen=evidence.seen)
-    chosen = chosen_by(rule or Rule(), wrong, ~fixed, (wrong > 0.5) & ~fixed)
+    chosen = chosen_by(rule or Rule(), wrong, ~fixed, likelier_wrong(wrong, ~fixed))
     found = _stated(part, evidence, wrong[None], chosen, posterior, trust, 0.0)
     free = int((~fixed).sum())  # held-out votes have made the posterior as cautious as it should be
     precision, interval = stated_precision(wrong[None], chosen, trust, free, caution=0.0)

@@ -33,6 +33,12 @@ class Rule:
             )
 
 
+def likelier_wrong(wrong: Floats, free: Bools) -> Bools:
+    """The usual suspects (N,): labels more likely wrong than right; one half is not enough."""
+    out: Bools = (wrong > 0.5) & free
+    return out
+
+
 def chosen_by(rule: Rule, wrong: Floats, free: Bools, usual: Bools) -> Bools:
     """The suspects (N,).
 
