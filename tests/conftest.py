@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import tempfile
 
+import pytest
 import torch
 from hypothesis import settings
 
@@ -16,3 +17,8 @@ os.environ["LABELPROOF_CACHE"] = tempfile.mkdtemp(prefix="labelproof-cache-")
 torch.set_num_threads(1)
 settings.register_profile("same", derandomize=True)
 settings.load_profile("same")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Slow tests come first, so that none of them is left to one process at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)

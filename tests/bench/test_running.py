@@ -49,6 +49,7 @@ def gone(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().split(") ")[1][0] == "Z"
 
 
+@pytest.mark.slow
 def test_a_killed_grid_goes_on_where_it_stopped(labelproof, tmp_path):
     words = (*VECTORS, "--epochs", 40, "--out", tmp_path / "b")
     process = bench_process(*words, cwd=tmp_path)

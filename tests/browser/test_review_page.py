@@ -32,6 +32,7 @@ def suspects(run: Path) -> list[dict[str, str]]:
     return [row for row in table(run) if row["suspect"] == "1"]
 
 
+@pytest.mark.slow
 def test_see_decide_reload_export_and_fit_again(page: Page, serve: Serve, run: Path) -> None:
     worst = suspects(run)
     server = serve(run)

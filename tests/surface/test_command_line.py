@@ -25,7 +25,8 @@ def vectors(tmp_path) -> Path:
 
 
 def test_fit_leaves_the_promised_folder(labelproof, vectors, tmp_path):
-    code, out, _ = labelproof("fit", vectors, "--truth-key", "clean", "--out", "run")
+    words = ("fit", vectors, "--truth-key", "clean", "--set", "steps=60", "--out", "run")
+    code, out, _ = labelproof(*words)
     assert code == 0
     assert "labels look wrong" in out
     run = tmp_path / "run"
