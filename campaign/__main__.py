@@ -21,9 +21,9 @@ def main() -> int:
     found: dict[str, Mapping[str, Tally]] = {}
     try:
         if "readers" in asked.parts:
-            found["mutated inputs"] = readers.campaign(asked.inputs, asked.seed)
+            found["mutated inputs"] = readers.campaign(asked.inputs, asked.seed, asked.only)
         if "kills" in asked.parts:
-            found["kills"] = kills.campaign(root, asked.kills, asked.seed)
+            found["kills"] = kills.campaign(root, asked.kills, asked.seed, asked.only)
         if "disks" in asked.parts:
             found["disks"] = _disks(root, asked.disks, asked.seed)
         if "server" in asked.parts:
@@ -80,6 +80,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--kills", type=int, default=50, help="kills a method")
     parser.add_argument("--disks", type=int, default=50, help="full disks")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", default="", help="readers and kills whose name contains this")
     parser.add_argument("--out", type=Path, help="a file for the counts as JSON")
     parser.add_argument(
         "--parts", nargs="+", default=["readers", "kills", "disks", "server"], help="what to attack"
