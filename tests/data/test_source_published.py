@@ -23,7 +23,7 @@ from labelproof.data.readers.published.label_arrays import plain
 from labelproof.data.readers.streamed import whole
 from labelproof.errors import BadInput
 from labelproof.runs.prepare import prepare
-from labelproof.training.batches import Batches
+from labelproof.training.run import Run
 from labelproof.views import ImageViews
 from labelproof.views.image_views import shown
 
@@ -310,10 +310,8 @@ def test_webvision_keeps_whole_pictures_for_random_crops(tmp_path):
     assert torch.equal(whole(some).take(torch.tensor([0]))[0], pictures[2])
     task = prepare(examples).task
     assert task.views.size == 299
-    batches = Batches(
-        task=task, index=first, size=3, views=("weak", "plain"), forever=False,
-        rng=torch.Generator(), order=torch.Generator(), device=torch.device("cpu"),
-    )  # fmt: skip
+    run = Run(task, torch.nn.Flatten, device=torch.device("cpu"), seed=0)
+    batches = run.batches(3, first, views=("weak", "plain"))
     batch = next(iter(batches))
     assert [view.shape for view in batch.views] == [(3, 3, 299, 299)] * 2
 
