@@ -28,7 +28,7 @@ FOLDS = 3
 FEW_COLUMNS = 100  # features up to which waves are tried
 WAVES = 256
 LENGTHS = (1.0, 0.5, 0.25)  # of waves, in typical distances between two examples
-LEAST, SURE = 1.0, 2.0  # standard errors that the less likely scale, and waves, must be ahead
+LEAST, SURE = 1.0, 3.0  # standard errors that the less likely scale, and waves, must be ahead
 
 
 def default_views(train: Examples, labels: Tensor, *, waves: bool = True) -> Views:
