@@ -60,3 +60,12 @@ def test_the_estimator_brings_new_pictures_to_the_size_of_training():
     model.fit([Image.fromarray(picture) for picture in given], labels)
     wide = [np.repeat(np.repeat(picture, 2, 0), 2, 1) for picture in given[:2]]
     assert model.predict_proba(wide).shape == (2, 2)
+
+
+def test_channels_first_or_alone_are_pictures_like_others() -> None:
+    last = [np.random.default_rng(i).integers(0, 256, (16, 12, 3), np.uint8) for i in range(3)]
+    first = [torch.from_numpy(one.transpose(2, 0, 1).copy()) for one in last]
+    for size in (None, (16, 12), (8, 8)):
+        np.testing.assert_array_equal(stacked(first, size), stacked(last, size))
+    grey = [np.zeros((9, 7, 1), np.uint8), np.zeros((8, 6, 1), np.uint8)]
+    assert stacked(grey, (8, 8)).shape == (2, 8, 8, 3)

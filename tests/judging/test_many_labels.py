@@ -45,10 +45,33 @@ def test_parts_say_what_the_whole_says(evidence, monkeypatch):
     assert [point.suspects for point in parts.curve] == sorted(p.suspects for p in parts.curve)
 
 
-def test_a_budget_is_shared_by_the_parts(evidence, monkeypatch):
+@pytest.mark.parametrize("budget", [1, 20, 300])
+def test_a_budget_is_for_all_parts_together(evidence, monkeypatch, budget):
     monkeypatch.setattr(many_labels, "PART", 2000)
-    found = many_labels.judge_many(evidence[0], Rule(budget=300))
-    assert found.suspects.sum() == 300
+    found = many_labels.judge_many(evidence[0], Rule(budget=budget))
+    assert found.suspects.sum() == budget
+    assert found.p_clean[found.suspects].max() <= found.p_clean[~found.suspects].min()
+    assert found.precision > 0.9
+    assert found.precision_interval[0] <= found.precision <= found.precision_interval[1]
+
+
+def test_reviewed_labels_and_rare_classes_are_in_every_part(evidence, monkeypatch):
+    monkeypatch.setattr(many_labels, "PART", 2000)
+    told = evidence[0]
+    fixed = np.zeros(N, dtype=bool)
+    fixed[np.flatnonzero(judge_labels(told).suspects)[:24]] = True
+    given = told.given.copy()
+    given[::120] = C  # a class of fifty
+    views = np.concatenate([told.views, np.full((1, N, 1), -6.0)], 2)
+    views[0, ::120, C] = 3.0
+    whole = Evidence(views=views, given=given, fixed=fixed, original=given)
+    rows = many_labels.split(whole, 3, np.random.default_rng(0))
+    needed = set(np.flatnonzero(fixed | (given == C)).tolist())
+    assert all(needed <= set(part.tolist()) for part in rows)
+    assert sorted({int(i) for part in rows for i in part}) == list(range(N))
+    rare = many_labels.judge_many(whole).by_class[C]
+    assert rare.judged
+    assert rare.given == 50
 
 
 def test_what_one_part_cannot_state_is_not_stated_of_all():

@@ -65,6 +65,8 @@ def test_resume_refuses_another_run(labelproof, vectors):
         (("--epochs", 3), "epochs 2 there, 3 here"),
         (("--epochs", 2, "--label-key", "clean"), "other data or labels"),
         (("--epochs", 2, "--seed", 1), "seed"),
+        (("--epochs", 2, "--precision", "fp32"), "made with precision auto, and it is fp32 here"),
+        (("--epochs", 2, "--deterministic"), "made with deterministic False"),
     ):
         code, _, err = labelproof(*base, *other, "--resume")
         assert code == 2

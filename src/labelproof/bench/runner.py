@@ -79,13 +79,15 @@ def run_cells(
     waiting = deque(sorted((c for c in unique.values() if not is_done(c, folder)), key=_seed))
     done, errors = len(unique) - len(waiting), dict[str, str]()
     running: list[Running] = []
-    there = gpus.visible()
+    there, several = gpus.visible(), launcher == "torchrun"
     try:
         while waiting or running:
-            while waiting and len(running) < jobs:
+            # processes of one run take the GPUs from the first on, so there is one run at a time
+            while waiting and len(running) < (1 if several and there else jobs):
                 gpu = gpus.least_used(there, (job.gpu for job in running))
-                if launcher == "torchrun":
-                    running.append(start(waiting.popleft(), folder, 1, processes=together(jobs)))
+                if several:
+                    count = together(1 if there else jobs)
+                    running.append(start(waiting.popleft(), folder, 1, processes=count))
                 else:
                     running.append(start(waiting.popleft(), folder, threads(jobs), gpu))
             time.sleep(POLL)

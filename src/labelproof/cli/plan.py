@@ -95,7 +95,7 @@ def _show(spec: RunSpec, details: bool, show_views: Path | None, console: Consol
     lines = [
         data_line(raw, task),
         class_line(task),
-        *file_lines(raw, tested),
+        *file_lines(raw, tested, named=spec.test is not None),
         *duplicate_lines(read),
     ]
     console.print(

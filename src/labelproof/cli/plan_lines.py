@@ -43,11 +43,11 @@ def class_line(task: Task) -> str:
     return f"Classes: {task.num_classes} ({', '.join(named[:SHOWN] + more)})"
 
 
-def file_lines(examples: Examples, tested: int) -> list[str]:
-    """The number of test examples, and files that cannot be read."""
+def file_lines(examples: Examples, tested: int, named: bool) -> list[str]:
+    """The number of test examples, from a file that was named or not, and unreadable files."""
     lines = []
     if tested:
-        came = " came with the data" if examples.test is not None else ""
+        came = "" if named else " came with the data"
         lines.append(f"Test:    {tested} examples{came}")
     bad = examples.about.get("unreadable") or ()
     if bad:

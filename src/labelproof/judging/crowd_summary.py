@@ -21,8 +21,15 @@ from labelproof.judging.annotators import Crowd
 SHOWN = 20  # annotators and confusions listed in the summary
 
 
-def votes_summary(task: Task, crowd: Crowd | None, audit: Audit) -> dict[str, Any]:
-    """What summary.json says of annotators; nothing where everybody labelled alone."""
+def votes_summary(task: Task, crowd: Crowd | None, audit: Audit, soft: bool) -> dict[str, Any]:
+    """What summary.json says of annotators; nothing where everybody labelled alone.
+
+    Args:
+        task: with the votes.
+        crowd: what votes and model say together.
+        audit: true labels.
+        soft: whether the method trains on soft targets, where there are any.
+    """
     votes = task.votes
     if votes is None or crowd is None:
         return {}
@@ -38,7 +45,7 @@ def votes_summary(task: Task, crowd: Crowd | None, audit: Audit) -> dict[str, An
             "alpha_interval": list(interval) if interval else None,
             "worth_of_a_vote": worth(votes, crowd),
             "model_scale": crowd.scale,
-            "soft_targets": task.targets is not None,
+            "soft_targets": soft and task.targets is not None,
             "changed": int((crowd.consensus != majority(votes, classes)).sum()),
             "accuracy_majority": _accuracy(majority(votes, classes), audit.truth),
             "accuracy_consensus": _accuracy(crowd.consensus, audit.truth),
@@ -54,7 +61,7 @@ def votes_summary(task: Task, crowd: Crowd | None, audit: Audit) -> dict[str, An
 def worth(votes: Votes, crowd: Crowd) -> float:
     """What one more vote counts where an example has as many as most, 0 to 1."""
     usual = votes.given.double().mean().item()
-    return 1 / (1 + max(usual - 1, 0.0) * crowd.correlation)
+    return crowd.temper / (1 + max(usual - 1, 0.0) * crowd.correlation)
 
 
 def _accuracy(labels: Tensor, truth: Tensor | None) -> float | None:

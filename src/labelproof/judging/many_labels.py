@@ -1,8 +1,9 @@
 """Judging more labels than their samples fit into memory: in random parts, each by itself.
 
 A noise model is fitted to at most 300,000 scores, however many labels there are. So a random part
-of half a million labels is judged as well as all of them together would be. What is said of all is
-the mean of what is said of the parts.
+of half a million labels tells as much of the noise as all of them. Labels that people reviewed, and
+those of rare classes, are in every part. What is said of all is the mean of what is said of the
+parts.
 
 Shapes: C classes, N examples.
 """
@@ -17,12 +18,13 @@ import numpy as np
 import numpy.typing as npt
 
 from labelproof.judging.judgement import Evidence, Judgement, judge_labels
-from labelproof.judging.numbers import Ints
+from labelproof.judging.numbers import Bools, Ints
 from labelproof.judging.statements import ClassVerdict, Interval, Point
-from labelproof.judging.suspects import Rule
+from labelproof.judging.suspects import Rule, chosen_by
 
 T = TypeVar("T", bound=np.generic)
 PART = 500_000  # labels judged at a time
+RARE = 100  # labels of a class in a part, below which each part has all of them
 LEVELS = ("none", "caution", "good")
 
 
@@ -31,12 +33,37 @@ def judge_many(evidence: Evidence, rule: Rule | None = None, *, seed: int = 0) -
     size = len(evidence.given)
     if size <= PART:
         return judge_labels(evidence, rule, seed=seed)
-    order, count = np.random.default_rng(seed).permutation(size), -(-size // PART)
-    rows = [np.sort(part) for part in np.array_split(order, count)]
-    share = rule
-    if rule is not None and rule.budget is not None:
-        share = replace(rule, budget=max(1, rule.budget // count))
-    return joined([judge_labels(_part(evidence, part), share, seed=seed) for part in rows], rows)
+    rows = split(evidence, -(-size // PART), np.random.default_rng(seed))
+    alone = None if rule is None else replace(rule, budget=None)
+    parts = [judge_labels(_part(evidence, part), alone, seed=seed) for part in rows]
+    whole = joined(parts, rows, evidence.given)
+    return whole if rule is None or rule.budget is None else within(whole, rule, evidence)
+
+
+def split(evidence: Evidence, count: int, rng: np.random.Generator) -> list[Ints]:
+    """The rows of each part: its own, with those that every part needs."""
+    given, known = evidence.given, evidence.fixed
+    shared: Bools = (np.bincount(given) < RARE * count)[given]
+    shared = shared if known is None else shared | known
+    needed = rng.permutation(np.flatnonzero(shared))[: PART // 2]
+    own = rng.permutation(np.setdiff1d(np.arange(len(given)), needed))
+    return [np.sort(np.concatenate([needed, part])) for part in np.array_split(own, count)]
+
+
+def within(whole: Judgement, rule: Rule, evidence: Evidence) -> Judgement:
+    """The judgement with as many suspects as the budget allows, by the curve of its precision."""
+    free = np.ones(len(evidence.given), dtype=bool) if evidence.fixed is None else ~evidence.fixed
+    chosen = chosen_by(rule, 1 - whole.p_clean, free, whole.suspects)
+    lengths = [point.suspects for point in whole.curve]
+
+    def at(values: Sequence[float]) -> float:
+        return float(np.interp(chosen.sum(), lengths, values))
+
+    if not lengths:
+        return replace(whole, suspects=chosen, precision=None, precision_interval=None)
+    stated = None if whole.precision is None else at([p.precision for p in whole.curve])
+    ends = at([p.low for p in whole.curve]), at([p.high for p in whole.curve])
+    return replace(whole, suspects=chosen, precision=stated, precision_interval=ends)
 
 
 def _part(evidence: Evidence, rows: Ints) -> Evidence:
@@ -51,32 +78,36 @@ def _part(evidence: Evidence, rows: Ints) -> Evidence:
     )
 
 
-def joined(parts: Sequence[Judgement], rows: Sequence[Ints]) -> Judgement:
-    """One judgement from those of parts, which hold these rows."""
+def joined(parts: Sequence[Judgement], rows: Sequence[Ints], given: Ints) -> Judgement:
+    """One judgement of labels (N,) from those of parts, which hold these rows."""
     sizes = [len(part) for part in rows]
+    suspects = _placed([part.suspects for part in parts], rows, len(given))
     found = [int(part.suspects.sum()) for part in parts]
     return Judgement(
-        p_clean=_placed([part.p_clean for part in parts], rows),
-        posterior=_placed([part.posterior for part in parts], rows),
-        suspects=_placed([part.suspects for part in parts], rows),
+        p_clean=_placed([part.p_clean for part in parts], rows, len(given)),
+        posterior=_placed([part.posterior for part in parts], rows, len(given)),
+        suspects=suspects,
         precision=_mean([part.precision for part in parts], found),
         precision_interval=_interval([part.precision_interval for part in parts], found),
         curve=[_point(points) for points in zip(*(part.curve for part in parts), strict=False)],
         noise_rate=_mean([part.noise_rate for part in parts], sizes),
         noise_interval=_interval([part.noise_interval for part in parts], sizes) or (0.0, 1.0),
         transition=np.average([part.transition for part in parts], axis=0, weights=sizes),
-        by_class=[_verdict(told) for told in zip(*(part.by_class for part in parts), strict=True)],
-        scores=_placed([part.scores for part in parts], rows),
+        by_class=[
+            _verdict(told, int((given == k).sum()), int(suspects[given == k].sum()))
+            for k, told in enumerate(zip(*(part.by_class for part in parts), strict=True))
+        ],
+        scores=_placed([part.scores for part in parts], rows, len(given)),
         weights=np.average([part.weights for part in parts], axis=0, weights=sizes),
         own_weight=float(np.average([part.own_weight for part in parts], weights=sizes)),
         trust=min((part.trust for part in parts), key=lambda trust: LEVELS.index(trust.level)),
     )
 
 
-def _placed(values: Sequence[npt.NDArray[T]], rows: Sequence[Ints]) -> npt.NDArray[T]:
-    """Values of parts in the places of their rows."""
+def _placed(values: Sequence[npt.NDArray[T]], rows: Sequence[Ints], size: int) -> npt.NDArray[T]:
+    """Values of parts in the places of their rows; the last part speaks for what all have."""
     first = values[0]
-    whole = np.empty((sum(map(len, rows)), *first.shape[1:]), first.dtype)
+    whole = np.empty((size, *first.shape[1:]), first.dtype)
     for part, at in zip(values, rows, strict=True):
         whole[at] = part
     return whole
@@ -109,15 +140,16 @@ def _point(points: Sequence[Point]) -> Point:
     )
 
 
-def _verdict(told: Sequence[ClassVerdict]) -> ClassVerdict:
+def _verdict(told: Sequence[ClassVerdict], labels: int, found: int) -> ClassVerdict:
+    """What parts say of a class that has so many labels and suspects in all."""
     given, suspects = [one.given for one in told], [one.suspects for one in told]
     return ClassVerdict(
-        given=sum(given),
+        given=labels,
         judged=all(one.judged for one in told),
         reason=next((one.reason for one in told if one.reason), ""),
         noise_rate=_mean([one.noise_rate for one in told], given),
         noise_interval=_interval([one.noise_interval for one in told], given),
-        suspects=sum(suspects),
+        suspects=found,
         precision=_mean([one.precision for one in told], suspects),
         agreement=_mean([one.agreement for one in told], given),
     )

@@ -63,12 +63,13 @@ def judge(
     sure = calibrated(result, calibration, audit)
     table = table_of(sure, calibration)
     summary = summarise(result, sure, table, calibration, audit)
+    soft = result.method.about.soft
     return Judged(
         result=result,
         calibration=calibration,
         calibrated=sure,
         table=table,
-        summary={**summary, **votes_summary(result.task, calibration.crowd, audit)},
+        summary={**summary, **votes_summary(result.task, calibration.crowd, audit, soft)},
         trunk=trunk,
     )
 

@@ -82,6 +82,7 @@ class SSR:
         link="https://arxiv.org/abs/2111.11288",
         code="https://github.com/MrChenFeng/SSR_BMVC2022",
         cost="13 N and N² similarities; without consistency 7 N",
+        soft=False,
     )
 
     epochs: Count = 300

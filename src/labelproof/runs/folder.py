@@ -63,6 +63,7 @@ FORMAT = 1
 ENDS = (LABELS, MODEL, REPORT, SUMMARY, CALIBRATION)
 # what a continued run must share with the run it continues
 SAME = ("method", "settings", "net", "seed", "task", "views", "test", "reviewed")
+SAME_BITS = {"compile": False, "deterministic": False, "precision": "auto"}  # of the spec
 
 
 def describe(run: Assembled, command: Sequence[str]) -> dict[str, Any]:
@@ -232,6 +233,13 @@ def read_summary(folder: Path) -> dict[str, Any]:
 
 def _compare(folder: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
     fresh = json.loads(json.dumps(new, default=str))
+    for name, usual in SAME_BITS.items():
+        there, here = ((record.get("spec") or {}).get(name, usual) for record in (old, fresh))
+        if there != here:
+            raise BadInput(
+                f"{folder} was made with {name} {there}, and it is {here} here; resume with "
+                "the same, or name another --out."
+            )
     for key in SAME:
         if old.get(key) == fresh[key]:
             continue

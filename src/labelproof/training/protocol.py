@@ -56,6 +56,7 @@ class About:
     # Without it uncertainty is the entropy of the probabilities.
     evidence: Evidence | None = None
     second_order: bool = False  # whether it takes derivatives of a backward pass
+    soft: bool = True  # whether labels come from batches, which draw them from soft targets
 
 
 class Method(Protocol):

@@ -33,10 +33,11 @@ def stacked(x: Any, size: Size | None = None) -> Any:
             f"expected pictures alone in X, but example {other} is a {type(x[other]).__name__}; "
             "give pictures of PIL or arrays (H, W, 3)"
         )
+    x = [one if isinstance(one, Image.Image) else _colours_last(one) for one in x]
     arrays = not any(isinstance(one, Image.Image) for one in x)
-    shapes = {tuple(one.shape) for one in x} if arrays else set()
+    shapes = {one.shape for one in x} if arrays else set()
     if len(shapes) == 1 and size in (None, x[0].shape[:2]):
-        return np.stack([np.asarray(one) for one in x])
+        return np.stack(x)
     pictures = [_opened(one, row) for row, one in enumerate(x)]
     size = size or choose_size(np.array([p.size[::-1] for p in pictures]))
     try:
@@ -49,6 +50,14 @@ def _is_picture(one: Any) -> bool:
     if isinstance(one, Image.Image):
         return True
     return isinstance(one, np.ndarray | Tensor) and one.ndim in (2, 3)
+
+
+def _colours_last(one: Any) -> Any:
+    """The array as (H, W) or (H, W, channels), where channels came first or there is but one."""
+    found = np.asarray(one)
+    if found.ndim == 3 and found.shape[0] in (1, 3, 4) and found.shape[2] not in (1, 3, 4):
+        found = found.transpose(1, 2, 0)
+    return found[:, :, 0] if found.ndim == 3 and found.shape[2] == 1 else found
 
 
 def _opened(one: Any, row: int) -> Image.Image:
