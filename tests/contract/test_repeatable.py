@@ -73,7 +73,7 @@ def test_without_an_audit_the_bits_are_the_same(method, problem):
 
 
 def test_a_task_has_no_true_labels_and_no_test_data():
-    allowed = {"x", "y", "original", "votes", "classes", "views", "kind", "fixed"}
+    allowed = {"x", "y", "original", "votes", "classes", "views", "kind", "fixed", "targets"}
     assert {field.name for field in fields(Task)} <= allowed
 
 

@@ -109,8 +109,8 @@ def test_a_pickled_model_predicts_the_same_and_holds_no_training_data(
     data = noisy_blobs(words=True)
     again = pickle.loads(pickle.dumps(fitted))
     assert (again.predict_proba(data.X_test) == fitted.predict_proba(data.X_test)).all()
-    many = noisy_blobs(4000)
-    small, large = (quick(epochs=1).fit(b.X, b.y).model_ for b in (data, many))
+    some, many = noisy_blobs(2000), noisy_blobs(4000)
+    small, large = (quick(epochs=1).fit(b.X, b.y).model_ for b in (some, many))
     assert abs(len(pickle.dumps(large)) - len(pickle.dumps(small))) < 2000
 
 

@@ -69,9 +69,8 @@ def batch(views: int, y: list[int], seed: int) -> Batch:
 
 
 def a_run(classes: int = C) -> Any:
-    return SimpleNamespace(
-        rng=torch.Generator().manual_seed(1), task=SimpleNamespace(num_classes=classes)
-    )
+    rng = torch.Generator().manual_seed(1)
+    return SimpleNamespace(rng=rng, device_rng=rng, task=SimpleNamespace(num_classes=classes))
 
 
 def mixed(method: DPC = METHOD, views: int = 2, others: bool = True) -> Mixed:
@@ -340,7 +339,7 @@ def test_one_whole_step_as_recorded(recorded, monkeypatch):
     own, peer = (network(recorded.starting(name)) for name in ("net", "peer"))
     weight, order = recorded["mix_weight"].item(), recorded["permutation"]
 
-    def drawn(inputs: Tensor, alpha: float, rng: torch.Generator) -> fn.Mixed:
+    def drawn(inputs: Tensor, alpha: float, rng: torch.Generator, *_: object) -> fn.Mixed:
         return fn.Mixed(fn.mix(inputs, weight, order), weight, order)
 
     monkeypatch.setattr(fn, "mixup", drawn)

@@ -207,7 +207,7 @@ def test_given_labels_stay_and_guesses_are_sharpened(monkeypatch):
     run, state = ready()
     drawn = []
     monkeypatch.setattr(
-        fn, "mixup", lambda x, alpha, rng: (drawn.append(alpha), x, 1.0, torch.arange(len(x)))[1:]
+        fn, "mixup", lambda x, alpha, *_: (drawn.append(alpha), x, 1.0, torch.arange(len(x)))[1:]
     )
     index = torch.arange(4)
     x, u = (Batch(index, run.y[index], tuple(torch.randn(2, 4, 6))) for _ in range(2))

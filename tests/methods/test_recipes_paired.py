@@ -96,7 +96,7 @@ def pes() -> dict[str, dict[str, Any]]:
         "cifar100-pair-0.45": {**hundred, "lambda_u": 50},
         **{f"cifar10n-{labels}": {**ten, "lambda_u": 5, **RES_34} for labels in HUMANS},
         "cifar100n": {**hundred, "lambda_u": 75, **RES_34},
-        "cifar10-supervised": supervised,
+        "cifar10-supervised": {**supervised, "net": "resnet18"},
         "cifar100-supervised": {**supervised, "early": 30, **RES_34},
     }
 

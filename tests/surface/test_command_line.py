@@ -343,6 +343,7 @@ def test_fit_says_at_the_start_what_it_does_and_how_long(labelproof, vectors):
     words = ("fit", vectors, "--method", "ce", "--epochs", 2, "--out", "run")
     _, _, err = labelproof(*words)
     first = err.splitlines()
-    assert first[0].startswith("Run:     take the vectors as they are; train ce (Cross-entropy)")
+    assert first[0].startswith("Run:     take the vectors as they are")
+    assert "; train ce (Cross-entropy) for 2 epochs; judge every label" in first[0]
     assert "Time:    about" in first[1]
     assert "Run:" not in labelproof(*words, "--resume")[2]
