@@ -24,7 +24,7 @@ from labelproof.judging.numbers import log_softmax
 from labelproof.judging.summary import on_test, recalls, summarise, transition_error
 from labelproof.judging.suspects import Rule
 from labelproof.judging.verdict import Judged, judge
-from labelproof.judging.wording import of_labels
+from labelproof.judging.wording import noise, of_labels
 from labelproof.training.loop import Result
 from tiny import Problem, blobs
 
@@ -246,3 +246,10 @@ def test_sentences() -> None:
     lines = of_labels(torn, 1000)
     assert "cannot be known" in lines[1]
     assert lines[-1] == "Care."
+
+
+def test_the_share_of_wrong_labels_in_words() -> None:
+    told = {"noise_rate_estimate": None, "noise_rate_interval": (0.0, 0.004)}
+    assert noise(told) == ["The share of wrong labels lies below 1%."]
+    told["noise_rate_interval"] = (0.0, 0.2)
+    assert noise(told)[0].startswith("The share of wrong labels lies between 0% and 20%")

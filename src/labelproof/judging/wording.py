@@ -49,6 +49,8 @@ def noise(summary: Mapping[str, Any]) -> list[str]:
     if interval is None:
         return [f"The share of wrong labels is estimated at {rate:.1%}."]
     between = f"between {interval[0]:.0%} and {interval[1]:.0%}"
+    if rate is None and interval[1] < 0.01:
+        return ["The share of wrong labels lies below 1%."]
     if rate is None:
         return [f"The share of wrong labels lies {between}; nothing closer can be said."]
     return [f"The share of wrong labels is estimated at {rate:.1%} ({between})."]
