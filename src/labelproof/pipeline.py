@@ -6,7 +6,7 @@ spec -> read -> assemble -> settle what was left open -> train -> judge -> write
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,9 @@ from labelproof.data.readers import Progress, load
 from labelproof.data.readers.published.named import NAMES
 from labelproof.data.task import Task
 from labelproof.errors import BadInput
+from labelproof.judging.crossfit import Again
 from labelproof.judging.tune import choose_lambda_u, decided, undecided
+from labelproof.judging.unseen import begun_beside
 from labelproof.judging.verdict import Judged, judge
 from labelproof.nets import VECTOR_NETS
 from labelproof.nets.pretrained import colours, is_timm
@@ -38,6 +40,7 @@ from labelproof.training.log import Reporter, Silent
 from labelproof.training.loop import train
 from labelproof.training.protocol import Method
 from labelproof.training.run import Trunk, pick_device
+from labelproof.training.side_by_side import Beside
 from labelproof.training.tensorboard import Tensorboard
 from labelproof.training.trunk import Net, make_trunk
 
@@ -176,33 +179,53 @@ def _run(parts: Assembled, given: Given, resume: bool, reporter: Reporter | None
         if parts.held:
             write_held(out, parts.held, parts.prepared.task.classes, parts.data.ids)
     parts, chosen = settle(parts, reporter)
-    result = train(
-        parts.prepared.task,
-        parts.method,
-        parts.trunk,
-        audit=audit,
-        seed=spec.seed,
-        device=parts.device,
-        precision=spec.number_type,
-        folder=out,
-        resume=resume and out is not None,
-        reporter=reporter,
-        name=spec.trained,
-    )
-    ended = judge(
-        replace(result, chosen=chosen),
-        parts.trunk,
-        audit,
-        spec.how,
-        rule=spec.rule,
-        joins=spec.joins,
-        seed=spec.seed,
-        folder=out / FOLDS if out else None,
-        reporter=reporter,
-    )
+    with _folds_beside(parts) as begun:
+        result = train(
+            parts.prepared.task,
+            parts.method,
+            parts.trunk,
+            audit=audit,
+            seed=spec.seed,
+            device=parts.device,
+            precision=spec.number_type,
+            folder=out,
+            resume=resume and out is not None,
+            reporter=reporter,
+            name=spec.trained,
+        )
+        ended = judge(
+            replace(result, chosen=chosen),
+            parts.trunk,
+            audit,
+            spec.how,
+            rule=spec.rule,
+            joins=spec.joins,
+            seed=spec.seed,
+            folder=out / FOLDS if out else None,
+            reporter=reporter,
+            begun=begun,
+        )
     if out:
         _write(parts, ended)
     return ended
+
+
+def _folds_beside(parts: Assembled) -> AbstractContextManager[Beside | None]:
+    """Begin what the judge needs beside training, where there are cores for both."""
+    spec = parts.spec
+    if spec.how != "folds":
+        return nullcontext()
+    return begun_beside(
+        Again(
+            task=parts.prepared.task,
+            method=parts.method,
+            trunk=parts.trunk,
+            seed=spec.seed,
+            device=parts.device,
+            precision=spec.number_type,
+            folder=spec.out / FOLDS if spec.out else None,
+        )
+    )
 
 
 def settle(parts: Assembled, reporter: Reporter | None) -> tuple[Assembled, Mapping[str, Any]]:

@@ -3,31 +3,37 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from cases import CASES
 from fitting import fit
 from labelproof.data.readers import load
-from labelproof.judging import crossfit
+from labelproof.data.task import Task
+from labelproof.judging import crossfit, unseen
 from labelproof.judging.crossfit import (
+    Again,
     fold_count,
     folds,
     follower,
-    held_out_scores,
     part_of,
     suited_to_fold,
 )
+from labelproof.judging.unseen import begun_beside, rounds, unseen_views
 from labelproof.methods.ce import CrossEntropy
 from labelproof.recipes.recipe import own_data
 from labelproof.runs import folder as runfolder
 from labelproof.runs.spec import load_spec
 from labelproof.training.log import Silent
-from tiny import Interrupting, blobs
+from tiny import Interrupting, Problem, blobs
+
+CPU = torch.device("cpu")
 
 
 @pytest.mark.parametrize("count", [2, 5])
@@ -49,20 +55,70 @@ def test_fewer_examples_have_more_folds() -> None:
 
 def test_no_label_reaches_the_network_that_judges_it(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = blobs(160, noise=0.3)
-    result = problem.train(CASES["ce"])
     monkeypatch.setattr(crossfit, "fold_count", lambda task: 3)
     fold = folds(problem.task.y, 3, seed=5)
     monkeypatch.setattr(crossfit, "folds", lambda labels, count, seed: fold)
     own, other = fold == 1, fold != 1
     changed = problem.task.y.clone()
     changed[own] = changed[own].roll(1)
-    values, again = (
-        held_out_scores(replace(result, task=task), problem.trunk, "log-probabilities", seed=5)
+    values, other_values = (
+        unseen_views(again(problem, task)).scores
         for task in (problem.task, replace(problem.task, y=changed))
     )
     assert values.isfinite().all()
-    assert torch.equal(values[own], again[own])
-    assert not torch.equal(values[other], again[other])
+    assert torch.equal(values[own], other_values[own])
+    assert not torch.equal(values[other], other_values[other])
+
+
+def again(problem: Problem, task: Task, **options: Any) -> Again:
+    """A short training without each fold."""
+    made = {"method": CASES["ce"], "trunk": problem.trunk, "seed": 5, "device": CPU}
+    return Again(task=task, **(made | options))
+
+
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+def test_folds_side_by_side_are_the_same_bits(two_threads: None, tmp_path: Path) -> None:
+    problem = blobs(60, noise=0.3)
+    alone = again(problem, problem.task)
+    torch.set_num_threads(1)
+    expected = unseen_views(alone)
+    torch.set_num_threads(2)
+    found = unseen_views(again(problem, problem.task, folder=tmp_path))
+    assert torch.equal(found.scores, expected.scores)
+    assert all(map(np.array_equal, found.cheap, expected.cheap))
+    with begun_beside(alone) as begun:
+        assert begun is None  # ten folds and the training itself take six rounds either way
+    assert len(list(tmp_path.iterdir())) == 10  # each fold was saved
+
+
+def test_folds_begin_beside_training_where_a_core_would_be_idle(
+    two_threads: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (crossfit, unseen):
+        monkeypatch.setattr(module, "fold_count", lambda task: 3)
+    problem = blobs(60, noise=0.3)
+    assert rounds(problem.task, CPU) == 1
+    with begun_beside(again(problem, problem.task)) as begun:
+        assert begun is not None
+        assert torch.get_num_threads() == 1
+        found = unseen_views(again(problem, problem.task), begun=begun)
+        expected = unseen_views(again(problem, problem.task))  # one thread: in this process
+    assert torch.get_num_threads() == 2
+    assert torch.equal(found.scores, expected.scores)
+    for sized in (2, 5, 10):
+        monkeypatch.setattr(unseen, "fold_count", lambda task, n=sized: n)
+        assert rounds(problem.task, CPU) == {2: 1, 5: 2, 10: 5}[sized]
+    torch.set_num_threads(1)
+    assert rounds(problem.task, CPU) == 10
+    torch.set_num_threads(2)
+    assert rounds(replace(problem.task, kind="images"), CPU) == 10
 
 
 def test_a_part_has_its_inputs_labels_and_confirmed_ones() -> None:

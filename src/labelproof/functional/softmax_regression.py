@@ -27,6 +27,7 @@ INNER = 3  # folds within the other folds, to decide which labels are kept
 STEPS = 40  # for each penalty
 CLOSE = 1e-4  # a step smaller than this in every weight ends the search
 CURVATURE = 0.55  # of the cross-entropy by a logit, at the most 1/2, with some room
+Basis = tuple[Tensor, Tensor]  # directions (D, R), and mean squares (R,) along them
 FLAT = 1e-6  # directions with less of the largest variance are left out
 
 
@@ -59,6 +60,7 @@ def cross_fit(
     targets: Tensor | None = None,
     kept: Tensor | None = None,
     penalties: Sequence[float] = PENALTIES,
+    basis: Basis | None = None,
 ) -> CrossFit:
     """Fit with every penalty and keep the one that predicts labels out of fold best.
 
@@ -72,11 +74,12 @@ def cross_fit(
         targets: (N, C) soft targets in place of the labels.
         kept: (N,) bool, examples that are fitted to and whose likelihood counts; all where None.
         penalties: in descending order.
+        basis: of the inputs, where it is known.
     """
     goal = one_hot(labels, classes).float() if targets is None else targets.float()
     used = torch.ones(len(x), dtype=torch.bool) if kept is None else kept
-    basis, variance = _eigenbasis(x)
-    inputs, number = x @ basis, int(fold.max()) + 1
+    directions, variance = basis or eigenbasis(x)
+    inputs, number = x @ directions, int(fold.max()) + 1
     keep = torch.stack([*((fold != k) & used for k in range(number)), used]).float()
     weight = torch.zeros(number + 1, inputs.shape[1], classes)
     bias = torch.zeros(number + 1, classes)
@@ -89,7 +92,7 @@ def cross_fit(
             log_probs[rows] = (inputs[rows] @ weight[k] + bias[k]).log_softmax(1)
         found = CrossFit(
             log_probs=log_probs,
-            weight=basis @ weight[-1],
+            weight=directions @ weight[-1],
             bias=bias[-1],
             penalty=penalty,
             likelihood=(goal * log_probs).sum(1)[used].mean().item(),
@@ -122,11 +125,14 @@ def cross_fit_twice(
         fixed: (N,) labels that are known to be right.
         targets: (N, C) soft targets in place of the labels.
     """
-    first = cross_fit(x, labels, classes, fold, targets=targets)
+    basis = eigenbasis(x)
+    first = cross_fit(x, labels, classes, fold, targets=targets, basis=basis)
     kept = confident(first.log_probs, labels) > 0.5
     kept = kept if fixed is None else kept | fixed
     near = [first.penalty * factor for factor in NEAR]
-    second = cross_fit(x, labels, classes, fold, targets=targets, kept=kept, penalties=near)
+    second = cross_fit(
+        x, labels, classes, fold, targets=targets, kept=kept, penalties=near, basis=basis
+    )
     return (first.log_probs + second.log_probs) / 2
 
 
@@ -155,18 +161,27 @@ def cross_fit_nested(
         penalties: in descending order.
     """
     goal = one_hot(labels, classes).float() if targets is None else targets.float()
-    first = cross_fit(x, labels, classes, fold, targets=goal, penalties=penalties)
+    basis = eigenbasis(x)
+    first = cross_fit(x, labels, classes, fold, targets=goal, penalties=penalties, basis=basis)
     sure = torch.zeros(len(x), dtype=torch.bool) if fixed is None else fixed
     kept = (confident(first.log_probs, labels) > 0.5) | sure
-    weight, bias = fit_to(x, goal, kept, first.penalty)
+    weight, bias = fit_to(x, goal, kept, first.penalty, basis)
     outside = torch.empty_like(first.log_probs)
     for k in range(int(fold.max()) + 1):
         held, rest = (fold == k).nonzero().squeeze(1), (fold != k).nonzero().squeeze(1)
         inner = folds_of(labels[rest], INNER, torch.Generator().manual_seed(k))
-        one = (first.penalty,)
-        part = cross_fit(x[rest], labels[rest], classes, inner, targets=goal[rest], penalties=one)
+        own, basis = x[rest], eigenbasis(x[rest])
+        part = cross_fit(
+            own,
+            labels[rest],
+            classes,
+            inner,
+            targets=goal[rest],
+            penalties=(first.penalty,),
+            basis=basis,
+        )
         kept = (confident(part.log_probs, labels[rest]) > 0.5) | sure[rest]
-        inside = fit_to(x[rest], goal[rest], kept, first.penalty)
+        inside = fit_to(own, goal[rest], kept, first.penalty, basis)
         outside[held] = (x[held] @ inside[0] + inside[1]).log_softmax(1)
     log_probs = ((first.log_probs + outside) / 2).log_softmax(1)
     return CrossFit(
@@ -178,12 +193,14 @@ def cross_fit_nested(
     )
 
 
-def fit_to(x: Tensor, goal: Tensor, kept: Tensor, penalty: float) -> tuple[Tensor, Tensor]:
+def fit_to(
+    x: Tensor, goal: Tensor, kept: Tensor, penalty: float, basis: Basis | None = None
+) -> tuple[Tensor, Tensor]:
     """Weights (D, C) and biases (C,) of a regression on the targets (N, C) of kept examples."""
-    basis, variance = _eigenbasis(x)
-    zero = torch.zeros(1, basis.shape[1], goal.shape[1]), torch.zeros(1, goal.shape[1])
-    weight, bias = _solve(x @ basis, variance, goal, kept.float()[None], penalty, *zero)
-    return basis @ weight[0], bias[0]
+    directions, variance = basis or eigenbasis(x)
+    zero = torch.zeros(1, directions.shape[1], goal.shape[1]), torch.zeros(1, goal.shape[1])
+    weight, bias = _solve(x @ directions, variance, goal, kept.float()[None], penalty, *zero)
+    return directions @ weight[0], bias[0]
 
 
 def top_variance(x: Tensor, most: int = 2000) -> float:
@@ -192,7 +209,7 @@ def top_variance(x: Tensor, most: int = 2000) -> float:
     return float(torch.linalg.matrix_norm(some, 2)) ** 2 / len(some)
 
 
-def _eigenbasis(x: Tensor) -> tuple[Tensor, Tensor]:
+def eigenbasis(x: Tensor) -> Basis:
     """Directions (D, R) in which the inputs vary, and their mean squares (R,)."""
     moments = (x.T @ x).double() / len(x)
     squares, directions = torch.linalg.eigh(moments)

@@ -27,13 +27,7 @@ from labelproof.data.task import Audit, Task
 from labelproof.functional.softmax_regression import CrossFit
 from labelproof.judging.annotators import Crowd, fit_crowd
 from labelproof.judging.crossfit import FEWEST as FEWEST_TO_SPLIT
-from labelproof.judging.crossfit import (
-    copies,
-    fold_count,
-    folds_with_copies,
-    held_out_scores,
-    scores_of,
-)
+from labelproof.judging.crossfit import Again, first_inputs, fold_count, scores_of
 from labelproof.judging.joining import Join, join
 from labelproof.judging.judgement import (
     Evidence,
@@ -46,11 +40,12 @@ from labelproof.judging.link_scale import fit_scale, link_scale, own_scale
 from labelproof.judging.many_labels import judge_many
 from labelproof.judging.numbers import Floats, log_softmax
 from labelproof.judging.scores import kind_of_scores, scores
-from labelproof.judging.stacking import MOST_NEIGHBOURED, MOST_NUMBERS, neighbours, regression
 from labelproof.judging.suspects import Rule
+from labelproof.judging.unseen import Unseen, plain_inputs, unseen_views
 from labelproof.training.log import Reporter
 from labelproof.training.loop import Result
 from labelproof.training.run import Trunk, collected, forward_all
+from labelproof.training.side_by_side import Beside
 
 How = Literal["folds", "quick", "off"]
 
@@ -96,6 +91,7 @@ def calibrate(
     seed: int = 0,
     folder: Path | None = None,
     reporter: Reporter | None = None,
+    begun: Beside | None = None,
 ) -> Calibration:
     """Judge the labels of a finished run, and fit its link, by its own training set alone.
 
@@ -110,16 +106,25 @@ def calibrate(
         seed: decides the folds and how they are trained.
         folder: where the training without each fold is saved, to go on from when interrupted.
         reporter: follows the training.
+        begun: that training, where it was begun beside the run's.
     """
     if how == "off":
         return uncalibrated(result)
     started, task = time.monotonic(), result.task
     how = "quick" if task.size < FEWEST_TO_SPLIT else how
-    of = kind_of_scores(result.method, result.state, _some(result))
+    of = kind_of_scores(result.method, result.state, first_inputs(result))
     heard = seen_scores(result, of)
     if how == "folds":
-        unseen = held_out_scores(result, trunk, of, seed=seed, folder=folder, reporter=reporter)
-        heard = unseen_scores(result, of, heard.own, unseen, joins=joins, seed=seed)
+        again = Again(
+            task=task,
+            method=result.method,
+            trunk=trunk,
+            seed=seed,
+            device=result.device,
+            precision=result.precision,
+            folder=folder,
+        )
+        heard = unseen_scores(result, of, heard.own, unseen_views(again, reporter, begun), joins)
     crowd = crowd_of(task, heard.unseen)
     judged, scale = judged_labels(result, heard, crowd, rule, seed)
     link = Link(of=of, scale=scale, partner=heard.together.partner if heard.together else None)
@@ -164,12 +169,10 @@ def seen_scores(result: Result, of: Scores) -> Heard:
     )
 
 
-def unseen_scores(
-    result: Result, of: Scores, own: Tensor, unseen: Tensor, *, joins: bool, seed: int
-) -> Heard:
-    """The same with networks (N, C) that were trained without the fold, and cheap views."""
-    linear, rest = cheap_views(result, seed)
-    views, together = np.stack([log_softmax(unseen.numpy()), *rest]), None
+def unseen_scores(result: Result, of: Scores, own: Tensor, said: Unseen, joins: bool) -> Heard:
+    """The same with networks that were trained without the fold, and cheap views."""
+    unseen, linear, together = said.scores, said.linear, None
+    views = np.stack([log_softmax(unseen.numpy()), *said.cheap])
     probs = _probabilities(unseen, of)
     if joins and linear is not None:
         together = join(unseen, linear, result.task.y)
@@ -217,14 +220,7 @@ def _with_partner(
     if partner is None:
         return own, unseen
     outside = partner.network * unseen + partner.linear * linear.log_probs.double()
-    return partner.joined(own, inputs_of(result)), outside
-
-
-def inputs_of(result: Result) -> Tensor:
-    """The plain view of the training set, (N, D), on the CPU."""
-    task = result.task
-    parts = forward_all(task.x, task, lambda v: v.flatten(1), result.device)
-    return collected((part.cpu().float() for part in parts), task.size)
+    return partner.joined(own, plain_inputs(result.task, result.device)), outside
 
 
 def evidence_of(result: Result, views: Floats, seen: bool) -> Evidence:
@@ -238,23 +234,6 @@ def evidence_of(result: Result, views: Floats, seen: bool) -> Evidence:
         original=None if task.original is None else task.original.numpy(),
         seen=seen,
     )
-
-
-def cheap_views(result: Result, seed: int) -> tuple[CrossFit | None, list[Floats]]:
-    """Views of vectors (N, C) that take no network: a regression, and the nearest neighbours.
-
-    None of either for other kinds of data, and where it would take too long.
-    """
-    task = result.task
-    numbers = task.size * int(np.prod(task.x.shape))
-    if task.kind != "vectors" or (task.size > MOST_NEIGHBOURED and numbers > MOST_NUMBERS):
-        return None, []
-    x, fold = inputs_of(result), folds_with_copies(task, seed)
-    linear = regression(x, task.y, task.num_classes, fold, task.fixed, task.targets)
-    said = [] if linear is None else [linear.log_probs]
-    if task.size <= MOST_NEIGHBOURED:
-        said.append(neighbours(x, task.y, task.num_classes, copies(task.x)))
-    return linear, [view.double().numpy() for view in said]
 
 
 def _before_review(task: Task) -> Tensor:
@@ -310,8 +289,3 @@ def linked_scores(result: Result, x: Inputs, link: Link) -> Tensor:
 
     parts = forward_all(x, result.task, said, result.device)
     return collected((part.cpu() for part in parts), len(x))
-
-
-def _some(result: Result) -> Tensor:
-    raw = result.task.x.take(torch.arange(min(64, result.task.size)))
-    return result.task.views.plain(raw.to(result.device))

@@ -10,6 +10,9 @@ Shapes: C classes, K folds, N training examples.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -20,13 +23,14 @@ from labelproof.data.readers import find_duplicates
 from labelproof.data.task import Task
 from labelproof.functional.softmax_regression import folds_of
 from labelproof.judging.link import Scores
-from labelproof.judging.scores import scores
+from labelproof.judging.scores import kind_of_scores, scores
 from labelproof.recipes.sizing import main_batch, with_batch
-from labelproof.training.log import Parts, Reporter
+from labelproof.training.log import Reporter
 from labelproof.training.loop import Result, train
 from labelproof.training.protocol import Method
-from labelproof.training.run import Trunk, collected, derive_seed, forward_all
+from labelproof.training.run import Precision, Trunk, collected, derive_seed, forward_all
 from labelproof.training.settings import settings_of
+from labelproof.training.side_by_side import Work
 from labelproof.training.tensorboard import Tensorboard
 
 FEWEST = 40  # examples, below which a part of them teaches nothing
@@ -41,46 +45,55 @@ def fold_count(task: Task) -> int:
     return 10 if task.size < FEW else 5
 
 
-def held_out_scores(
-    result: Result,
-    trunk: Trunk,
-    of: Scores,
-    *,
-    seed: int,
-    folder: Path | None = None,
-    reporter: Reporter | None = None,
-) -> Tensor:
-    """Scores (N, C) of every training example by a network that was trained without its fold.
+@dataclass(frozen=True, kw_only=True)
+class Again:
+    """What is trained again without each fold, and how."""
 
-    With a folder, what an interrupted call left there is continued.
-    """
-    task, count = result.task, fold_count(result.task)
-    method = suited_to_fold(result.method, task.size, count)
-    fold = folds_with_copies(task, seed)
+    task: Task
+    method: Method
+    trunk: Trunk  # makes a new network like the run's
+    seed: int  # decides the folds and how they are trained
+    device: torch.device
+    precision: Precision = "auto"
+    folder: Path | None = None  # what an interrupted training left there is continued
+
+
+def fold_works(again: Again) -> list[Work]:
+    """For each fold, the work of training without it; it gives the scores (M, C) of the fold."""
+    fold = folds_with_copies(again.task, again.seed)
+    return [partial(_without, again, fold, number) for number in _numbers(fold)]
+
+
+def scores_by_fold(again: Again, parts: Sequence[Tensor]) -> Tensor:
+    """What those works gave as scores (N, C) of every training example."""
+    task, fold = again.task, folds_with_copies(again.task, again.seed)
     values = torch.empty(task.size, task.num_classes, dtype=torch.float64)
-    told = follower(reporter)
-    progress = Parts(told, "judging labels without seeing them", count) if told else None
-    try:
-        for number in range(count):
-            held = (fold == number).nonzero().squeeze(1)
-            if not len(held):
-                continue
-            part = train(
-                part_of(task, (fold != number).nonzero().squeeze(1)),
-                method,
-                trunk,
-                seed=derive_seed(seed, f"fold {number}") % 2**31,
-                device=result.device,
-                precision=result.precision,
-                folder=_made(folder, number),
-                resume=folder is not None,
-                reporter=progress,
-            )
-            values[held] = scores_of(part, Subset(task.x, held), of).double()
-    finally:
-        if progress:
-            progress.finish()
+    for number, part in zip(_numbers(fold), parts, strict=True):
+        values[fold == number] = part
     return values
+
+
+def _numbers(fold: Tensor) -> list[int]:
+    """Of the folds that hold an example."""
+    return sorted(set(fold.tolist()))
+
+
+def _without(again: Again, fold: Tensor, number: int, reporter: Reporter) -> Tensor:
+    """Train without a fold, and score it."""
+    task, held = again.task, (fold == number).nonzero().squeeze(1)
+    part = train(
+        part_of(task, (fold != number).nonzero().squeeze(1)),
+        suited_to_fold(again.method, task.size, fold_count(task)),
+        again.trunk,
+        seed=derive_seed(again.seed, f"fold {number}") % 2**31,
+        device=again.device,
+        precision=again.precision,
+        folder=_made(again.folder, number),
+        resume=again.folder is not None,
+        reporter=reporter,
+    )
+    of = kind_of_scores(part.method, part.state, first_inputs(part))
+    return scores_of(part, Subset(task.x, held), of).double()
 
 
 def _made(folder: Path | None, number: int) -> Path | None:
@@ -90,6 +103,12 @@ def _made(folder: Path | None, number: int) -> Path | None:
     own = folder / f"fold-{number + 1}"
     own.mkdir(parents=True, exist_ok=True)
     return own
+
+
+def first_inputs(result: Result) -> Tensor:
+    """The plain view of a few training examples, to see what a network says of them."""
+    raw = result.task.x.take(torch.arange(min(64, result.task.size)))
+    return result.task.views.plain(raw.to(result.device))
 
 
 def scores_of(result: Result, x: Inputs, of: Scores) -> Tensor:

@@ -18,6 +18,7 @@ from labelproof.judging.suspects import Rule
 from labelproof.training.log import Reporter
 from labelproof.training.loop import Result
 from labelproof.training.run import Trunk
+from labelproof.training.side_by_side import Beside
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +44,7 @@ def judge(
     seed: int,
     folder: Path | None = None,
     reporter: Reporter | None = None,
+    begun: Beside | None = None,
 ) -> Judged:
     """Calibrate a result and judge every given label.
 
@@ -56,9 +58,18 @@ def judge(
         seed: decides the parts of the data that are trained again, and everything random there.
         folder: where that training is saved, to go on from after an interruption.
         reporter: follows it.
+        begun: that training, where it was begun beside the run's.
     """
     calibration = calibrate(
-        result, trunk, how, rule=rule, joins=joins, seed=seed, folder=folder, reporter=reporter
+        result,
+        trunk,
+        how,
+        rule=rule,
+        joins=joins,
+        seed=seed,
+        folder=folder,
+        reporter=reporter,
+        begun=begun,
     )
     sure = calibrated(result, calibration, audit)
     table = table_of(sure, calibration)

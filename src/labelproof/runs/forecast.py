@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from labelproof.errors import RunFailed
 from labelproof.judging.crossfit import FEWEST, fold_count, folds, part_of, suited_to_fold
 from labelproof.judging.tune import settled_for_now, trial_seconds, undecided
+from labelproof.judging.unseen import rounds
 from labelproof.runs.deadline import OutOfTime, at_most
 from labelproof.runs.prepare import Assembled
 from labelproof.training.estimate import Estimate, estimate
@@ -53,7 +54,7 @@ def forecast(
             measured, and calibration is taken to last as long as training.
     """
     method = settled_for_now(parts.method, parts.prepared.task.kind)
-    found, trials, again = _measure(parts, method, patience, most)
+    found, trials, fold = _measure(parts, method, patience, most)
     if found is None:
         task = parts.prepared.task
         epochs = sum(phase.epochs for phase in method.plan())
@@ -62,7 +63,7 @@ def forecast(
     return Forecast(
         training=found.seconds,
         trials=trials if undecided(parts.method) else None,
-        calibration=(_again(parts, found) if again is None else again) * calibrated_by_folds(parts),
+        calibration=_again(parts, found, fold) * calibrated_by_folds(parts),
         encoding=encoding,
         measured=found,
     )
@@ -73,17 +74,19 @@ def calibrated_by_folds(parts: Assembled) -> bool:
     return parts.spec.how == "folds" and parts.prepared.task.size >= FEWEST
 
 
-def _again(parts: Assembled, found: Estimate) -> float:
-    """Seconds of training without each fold, by those of training on all examples."""
-    return (fold_count(parts.prepared.task) - 1) * found.seconds
+def _again(parts: Assembled, found: Estimate, fold: float | None) -> float:
+    """Seconds of training without each fold, as many folds at once as can be."""
+    task = parts.prepared.task
+    one = found.seconds * (1 - 1 / fold_count(task)) if fold is None else fold
+    return rounds(task, parts.device) * one
 
 
 def _measure(
     parts: Assembled, method: Method, patience: float, most: int
 ) -> tuple[Estimate | None, float, float | None]:
-    """Training, trials and calibration, as far as there was time for them."""
+    """Training, trials and training without a fold, as far as there was time for them."""
     task, trunk, device = parts.prepared.task, parts.trunk, parts.device
-    found, trials, again, end = None, 0.0, None, time.perf_counter() + patience
+    found, trials, fold, end = None, 0.0, None, time.perf_counter() + patience
     try:
         with at_most(patience):
             found = estimate(task, method, trunk, device, FEW[task.kind])
@@ -95,10 +98,10 @@ def _measure(
                 count = fold_count(task)
                 part = part_of(task, (folds(task.y, count, seed=0) > 0).nonzero().squeeze(1))
                 shorter = suited_to_fold(method, task.size, count)
-                again = count * estimate(part, shorter, trunk, device).seconds
+                fold = estimate(part, shorter, trunk, device).seconds
     except (OutOfTime, RunFailed):
         pass
-    return found, trials, again
+    return found, trials, fold
 
 
 def _quick(found: Estimate, size: int, end: float) -> bool:

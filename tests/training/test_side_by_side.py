@@ -1,0 +1,163 @@
+"""Work in processes beside this one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from labelproof.errors import BadInput, RunFailed
+from labelproof.training import side_by_side
+from labelproof.training.log import Reporter, Silent
+from labelproof.training.side_by_side import beside, one_thread, processes
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(autouse=True)
+def _two_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+def test_values_come_in_order_from_processes_with_one_thread() -> None:
+    def work(number: int, reporter: Reporter) -> tuple[int, int, int, torch.Tensor]:
+        time.sleep(0.1 * (2 - number))  # the last ends first
+        grown = torch.ones(2, requires_grad=True)
+        (grown * number).sum().backward()
+        return number, os.getpid(), torch.get_num_threads(), grown.grad
+
+    with beside([partial(work, n) for n in range(3)], 2) as begun:
+        values = begun.values()
+    assert [value[0] for value in values] == [0, 1, 2]
+    assert len({value[1] for value in values} | {os.getpid()}) == 4
+    assert {value[2] for value in values} == {1}
+    assert [value[3].tolist() for value in values] == [[0.0] * 2, [1.0] * 2, [2.0] * 2]
+
+
+def test_no_more_at_once_than_there_is_room(tmp_path: Path) -> None:
+    def work(number: int, reporter: Reporter) -> int:
+        (tmp_path / str(number)).touch()
+        time.sleep(0.05)
+        here = len(list(tmp_path.iterdir()))
+        (tmp_path / str(number)).unlink()
+        return here
+
+    with beside([partial(work, n) for n in range(4)], 0) as begun:
+        time.sleep(0.2)
+        assert not list(tmp_path.iterdir())  # all wait
+        begun.more_room()
+        assert begun.values() == [1, 1, 1, 1]
+
+
+def test_the_reporter_hears_of_each_piece_as_one() -> None:
+    class Heard(Silent):
+        calls: list[Any]
+
+        def __init__(self) -> None:
+            self.calls = []
+
+        def start(self, name: str, epochs: int, done: int, unit: str = "epochs") -> None:
+            self.calls.append(("start", epochs, done))
+
+        def epoch(self, line: Any) -> None:
+            self.calls.append(("epoch", line["epoch"]))
+
+        def step(self) -> None:
+            self.calls.append("step")
+
+        def close(self) -> None:
+            self.calls.append("close")
+
+    def work(reporter: Reporter) -> None:
+        reporter.start("training", 2, 1)
+        reporter.epoch({"epoch": 2})
+
+    heard = Heard()
+    with beside([work], 1) as begun:
+        begun.values(heard)
+    whole = [call for call in heard.calls if call != "step"]
+    assert whole == [("start", 2, 1), ("epoch", 2), "close"]
+
+
+@pytest.mark.parametrize(
+    "error", [BadInput("no such thing."), RunFailed("it diverged."), OSError(28, "full")]
+)
+def test_an_error_is_raised_here_and_ends_the_others(error: Exception, tmp_path: Path) -> None:
+    def fail(reporter: Reporter) -> None:
+        raise error
+
+    def wait(reporter: Reporter) -> None:
+        (tmp_path / "pid").write_text(str(os.getpid()))
+        time.sleep(60)
+
+    with (
+        pytest.raises(type(error), match=str(error).split("]")[-1].strip()),
+        beside([wait, fail], 2) as begun,
+    ):
+        begun.values()
+    if (tmp_path / "pid").exists():
+        assert not _alive(int((tmp_path / "pid").read_text()))
+
+
+def test_a_killed_process_is_a_sentence() -> None:
+    def die(reporter: Reporter) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    with pytest.raises(RunFailed, match=r"exit code -9.*--resume"), beside([die], 1) as begun:
+        begun.values()
+
+
+def test_a_killed_parent_leaves_no_process(tmp_path: Path) -> None:
+    code = f"""
+import os, pathlib, time
+from labelproof.training.side_by_side import beside
+def work(reporter):
+    pathlib.Path({str(tmp_path)!r}, str(os.getpid())).touch()
+    time.sleep(60)
+with beside([work, work], 2) as begun:
+    begun.values()
+"""
+    parent = subprocess.Popen([sys.executable, "-c", code])
+    while len(list(tmp_path.iterdir())) < 2:
+        time.sleep(0.05)
+    parent.kill()
+    parent.wait()
+    pids = [int(path.name) for path in tmp_path.iterdir()]
+    end = time.monotonic() + 5
+    while any(map(_alive, pids)) and time.monotonic() < end:
+        time.sleep(0.02)
+    assert not any(map(_alive, pids))
+
+
+def test_where_work_stays_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert [processes(CPU, count) for count in (1, 2, 5)] == [1, 2, 2]
+    assert processes(torch.device("meta"), 5) == 1
+    with one_thread():
+        assert processes(CPU, 5) == 1
+    monkeypatch.setattr(side_by_side.torch.cuda, "is_available", lambda: True)
+    assert processes(CPU, 5) == 1
+    monkeypatch.undo()
+    monkeypatch.setattr(side_by_side.torch, "get_num_threads", lambda: 16)
+    assert [processes(CPU, count) for count in (2, 10)] == [1, 10]
+    monkeypatch.setattr(side_by_side.sys, "platform", "darwin")
+    assert processes(CPU, 10) == 1
+
+
+def _alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
