@@ -1,73 +1,101 @@
-"""`python -m campaign`: all attacks, for as long as is asked; the counts as JSON and as a table."""
+"""`python -m campaign`: all attacks, for as long as is asked; the counts as a table and as JSON."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
+import signal
 import sys
 import tempfile
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from campaign import disks, kills, readers, server
 from campaign.readers import Tally
 
+ROUNDS = 50  # with --minutes: the counts are spread over so many rounds of all parts
+HEAD = "| attack | on | tried | as expected | refused in a sentence | failed |\n|" + "---|" * 6
+
 
 def main() -> int:
-    """Run the campaign; exit 1 if anything failed."""
+    """Run the campaign; exit 1 if anything failed. Ctrl-C ends it with the table so far."""
     asked = _arguments()
-    root = Path(tempfile.mkdtemp(prefix="labelproof-campaign-"))
-    found: dict[str, Mapping[str, Tally]] = {}
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    found: dict[tuple[str, str], Tally] = {}
     try:
-        if "readers" in asked.parts:
-            found["mutated inputs"] = readers.campaign(asked.inputs, asked.seed, asked.only)
-        if "kills" in asked.parts:
-            found["kills"] = kills.campaign(root, asked.kills, asked.seed, asked.only)
-        if "disks" in asked.parts:
-            found["disks"] = _disks(root, asked.disks, asked.seed)
-        if "server" in asked.parts:
-            (root / "server").mkdir()
-            found["review server"] = {
-                "kills under six writers": server.attack(root / "server", asked.kills, asked.seed)
-            }
-    finally:
-        shutil.rmtree(root, ignore_errors=True)
+        for part, name, tally in _all(asked):
+            print(_row(part, name, tally), flush=True)
+            found[part, name] = found.get((part, name), Tally()) + tally
+    except KeyboardInterrupt:
+        print("stopped; what was done so far:")
     print(table(found))
     if asked.out:
-        asked.out.write_text(
-            json.dumps({k: json.loads(readers.as_json(v)) for k, v in found.items()})
-        )
-    return int(any(tally.failed for part in found.values() for tally in part.values()))
+        asked.out.write_text(readers.as_json({f"{p}: {n}": t for (p, n), t in found.items()}))
+    return int(any(tally.failed for tally in found.values()))
 
 
-def _disks(root: Path, tries: int, seed: int) -> dict[str, Tally]:
-    found = {}
+def _all(asked: argparse.Namespace) -> Iterator[tuple[str, str, Tally]]:
+    """Every attack once with the counts asked for, or in small rounds until the time is over."""
+    if not asked.minutes:
+        yield from _round(asked, asked.seed, 1)
+        return
+    stop = time.monotonic() + 60 * asked.minutes
+    for number in range(ROUNDS):
+        for row in _round(asked, asked.seed + 1000 * number, ROUNDS):
+            yield row
+            if time.monotonic() > stop:
+                return
+
+
+def _round(asked: argparse.Namespace, seed: int, share: int) -> Iterator[tuple[str, str, Tally]]:
+    inputs, killed, full = (-(-n // share) for n in (asked.inputs, asked.kills, asked.disks))
+    root = Path(tempfile.mkdtemp(prefix="labelproof-campaign-"))
+    for part in asked.parts:
+        (root / part).mkdir()
+    try:
+        if "disks" in asked.parts:
+            yield from (("disks", *row) for row in _disks(root / "disks", full, seed))
+        if "server" in asked.parts:
+            tally = server.attack(root / "server", killed, seed)
+            yield "review server", "kills under six writers", tally
+        if "kills" in asked.parts:
+            rows = kills.campaign(root / "kills", killed, seed, asked.only)
+            yield from (("kills", *row) for row in rows)
+        if "readers" in asked.parts:
+            found = readers.campaign(root / "readers", inputs, seed, asked.only)
+            yield from (("mutated inputs", *row) for row in found)
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def _disks(root: Path, tries: int, seed: int) -> Iterator[tuple[str, Tally]]:
     for name in ("full", "odd", "two"):
         (root / name).mkdir()
     if disks.can_mount():
-        found["full disks"] = disks.full(root / "full", tries, seed)
-        found["read-only and vanishing folders"] = disks.odd_folders(root / "odd")
-    found["three processes, one folder"] = disks.two_at_once(root / "two", tries)
-    return found
+        yield "full disks", disks.full(root / "full", tries, seed)
+        yield "read-only and vanishing folders", disks.odd_folders(root / "odd")
+    yield "three processes, one folder", disks.two_at_once(root / "two", tries)
 
 
-def table(found: Mapping[str, Mapping[str, Tally]]) -> str:
-    """The counts as a Markdown table, with the failures below."""
-    lines = ["| attack | on | tried | as expected | refused in a sentence | failed |",
-             "|---|---|---|---|---|---|"]  # fmt: skip
-    for part, tallies in found.items():
+def table(found: dict[tuple[str, str], Tally]) -> str:
+    """The counts as a Markdown table, with the sums of each part and the failures below."""
+    lines, parts = [HEAD], {part: Tally() for part, _ in found}
+    for (part, name), tally in found.items():
+        lines.append(_row(part, name, tally))
+        parts[part] += tally
+    lines += [_row(part, "all", tally) for part, tally in parts.items()]
+    for (_, name), tally in found.items():
         lines += [
-            f"| {part} | {name} | {t.calls} | {t.read} | {t.refused} | {t.failed} |"
-            for name, t in tallies.items()
+            f"- {name}: {place}, {count} times: {_short(tally.examples.get(place, ''))}"
+            for place, count in tally.places.items()
         ]
-    for tallies in found.values():
-        for name, tally in tallies.items():
-            lines += [
-                f"- {name}: {place}, {count} times: {_short(tally.examples.get(place, ''))}"
-                for place, count in tally.places.items()
-            ]
     return "\n".join(lines)
+
+
+def _row(part: str, name: str, tally: Tally) -> str:
+    numbers = (tally.calls, tally.read, tally.refused, tally.failed)
+    return " | ".join((f"| {part}", name, *map(str, numbers))) + " |"
 
 
 def _short(text: str) -> str:
@@ -80,10 +108,13 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--kills", type=int, default=50, help="kills a method")
     parser.add_argument("--disks", type=int, default=50, help="full disks")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", default="", help="readers and kills whose name contains this")
+    parser.add_argument(
+        "--minutes", type=float, help="end then; all parts in turn, in small shares"
+    )
+    parser.add_argument("--only", nargs="+", default=[], help="names of readers and kills")
     parser.add_argument("--out", type=Path, help="a file for the counts as JSON")
     parser.add_argument(
-        "--parts", nargs="+", default=["readers", "kills", "disks", "server"], help="what to attack"
+        "--parts", nargs="+", default=["disks", "server", "kills", "readers"], help="what to attack"
     )
     return parser.parse_args()
 

@@ -21,6 +21,7 @@ def start(words: Sequence[str], log: Path, folder: Path | None = None) -> int:
         return child
     code = 70
     try:
+        os.setsid()  # a group of its own, so that nothing it started goes unseen
         if folder is not None:
             os.chdir(folder)
         handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
@@ -52,6 +53,19 @@ def ended(child: int, limit: float = 300.0) -> int:
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     raise TimeoutError(f"process {child} did not end in {limit:g} s")
+
+
+def alone(child: int, limit: float = 10.0) -> bool:
+    """Whether nothing that an ended child had started is left after some seconds."""
+    stop = time.monotonic() + limit
+    while time.monotonic() < stop:
+        try:
+            os.killpg(child, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.02)
+    os.killpg(child, signal.SIGKILL)
+    return False
 
 
 def run(words: Sequence[str], log: Path, folder: Path | None = None) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import random
@@ -15,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from campaign.children import ended, run, start
+from campaign.children import alone, ended, run, start
 from campaign.readers import Tally
 
 SIGNALS = (signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
@@ -55,6 +54,7 @@ def victims(path: Path, root: Path) -> Iterator[tuple[str, Victim]]:
 
     for name in sorted(METHODS):
         yield name, fit("--method", name, "--epochs", "4", "--device", "cpu")
+    yield "auto", fit("--method", "auto", "--epochs", "4", "--device", "cpu")
     yield "dpc, trials", fit("--method", "dpc", "--epochs", "6", "--set", "lambda_u=auto")
     begun = root / "begun"
     run(fit("--method", "ce", "--epochs", "2", "--calibrate", "quick").words(begun), root / "log")
@@ -75,22 +75,36 @@ def attack(name: str, victim: Victim, root: Path, kills: int, seed: int) -> Tall
     length = time.monotonic() - began
     while tally.calls < kills:
         out = _fresh(victim, root / "killed")
+        orphans = False
         for _ in range(rng.choice((1, 1, 2, 3))):
-            tally.calls += 1
             child = start(victim.words(out), log)
-            time.sleep(rng.uniform(0, length))
-            number = rng.choice(SIGNALS)
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(child, number)
-            ended(child)
+            hit = _kill(child, rng.uniform(0, length), rng.choice(SIGNALS))
+            tally.calls += hit
+            orphans |= not alone(child)
+            if not hit:
+                break
         code = _again(victim.words(out), log)
         problem = f"exit {code}" if code else victim.differs(whole, out)
+        problem = problem or ("processes left behind" if orphans else "")
         if problem:
             tally.places[problem] += 1
             tally.examples.setdefault(problem, log.read_text(errors="replace")[-300:])
         else:
             tally.read += 1
     return tally
+
+
+def _kill(child: int, after: float, number: signal.Signals) -> bool:
+    """Send a child a signal and wait for its end; False if it had ended before."""
+    stop = time.monotonic() + after
+    while (left := stop - time.monotonic()) > 0:
+        if os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            ended(child)
+            return False
+        time.sleep(min(left, 0.01))
+    os.kill(child, number)
+    ended(child)
+    return True
 
 
 def _fresh(victim: Victim, folder: Path) -> Path:
@@ -151,13 +165,13 @@ def curves(run_folder: Path) -> list[dict[str, object]]:
     return [{key: value for key, value in line.items() if key != "elapsed"} for line in lines]
 
 
-def campaign(root: Path, kills: int, seed: int, only: str = "") -> dict[str, Tally]:
-    """Kill every command; returns a tally for each. `read` counts runs that came out equal."""
-    path, out = data(root), {}
-    for name, victim in victims(path, root):
-        if only in name:
+def campaign(
+    root: Path, kills: int, seed: int, only: Sequence[str] = ()
+) -> Iterator[tuple[str, Tally]]:
+    """Kill every command; a tally for each. `read` counts runs that came out equal."""
+    for name, victim in victims(data(root), root):
+        if not only or name in only:
             place = root / f"of {name}"
             place.mkdir()
-            out[name] = attack(name, victim, place, kills, seed)
+            yield name, attack(name, victim, place, kills, seed)
             shutil.rmtree(place)
-    return out

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import pickle
 import random
-import shutil
+import resource
 import struct
-import tempfile
 import time
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -35,6 +34,7 @@ from labelproof.runs.spec import RunSpec, load_spec
 from labelproof.training import checkpoint
 
 SLOW = 20.0  # seconds; a reader of these small files never needs a second
+MUCH = 1 << 20  # kilobytes; no reader of these small files needs a gigabyte more
 Reader = Callable[[Path], object]
 
 
@@ -54,6 +54,17 @@ class Tally:
         """Calls that ended in something other than success or one sentence."""
         return sum(self.places.values()) + self.slow
 
+    def __add__(self, other: Tally) -> Tally:
+        """Both together."""
+        return Tally(
+            calls=self.calls + other.calls,
+            read=self.read + other.read,
+            refused=self.refused + other.refused,
+            slow=self.slow + other.slow,
+            places=self.places + other.places,
+            examples=other.examples | self.examples,
+        )
+
 
 def attack(name: str, path: Path, read: Reader, calls: int, seed: int) -> Tally:
     """Mutate one file `calls` times and read each version; the file is restored at the end."""
@@ -69,7 +80,7 @@ def attack(name: str, path: Path, read: Reader, calls: int, seed: int) -> Tally:
 
 def _once(read: Reader, path: Path, tally: Tally) -> None:
     tally.calls += 1
-    began = time.monotonic()
+    began, high = time.monotonic(), _peak()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -90,6 +101,13 @@ def _once(read: Reader, path: Path, tally: Tally) -> None:
         _note(tally, f"{type(error).__name__} at {place}", str(error)[:200])
     if time.monotonic() - began > SLOW:
         tally.slow += 1
+    if _peak() - high > MUCH:
+        _note(tally, "more than a gigabyte", f"{_peak() - high} kB")
+
+
+def _peak() -> int:
+    """The most memory this process has had, in kilobytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def _note(tally: Tally, place: str, text: str) -> None:
@@ -232,17 +250,13 @@ def _models(root: Path, run: Path, texts: Path) -> Iterator[tuple[str, Path, Rea
     yield "files.json", run / "files.json", lambda path: load_model(path.parent, device="cpu")
 
 
-def campaign(calls: int, seed: int, only: str = "") -> Mapping[str, Tally]:
-    """Attack every reader; returns a tally for each."""
-    root = Path(tempfile.mkdtemp(prefix="labelproof-campaign-"))
-    try:
-        return {
-            name: attack(name, path, read, calls, seed)
-            for name, path, read in targets(root)
-            if only in name
-        }
-    finally:
-        shutil.rmtree(root, ignore_errors=True)
+def campaign(
+    root: Path, calls: int, seed: int, only: Sequence[str] = ()
+) -> Iterator[tuple[str, Tally]]:
+    """Attack every reader; a tally for each."""
+    for name, path, read in targets(root):
+        if not only or name in only:
+            yield name, attack(name, path, read, calls, seed)
 
 
 def as_json(tallies: Mapping[str, Tally]) -> str:

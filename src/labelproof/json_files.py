@@ -40,4 +40,15 @@ def parse_json(content: bytes, schema: Any, name: str, advice: str) -> dict[str,
         why = " ".join(str(error).split())[:160]
         raise BadInput(f"{name} is damaged ({why}); {advice}.") from None
     assert isinstance(found, dict)
-    return {**promised, **found}
+    filled: dict[str, Any] = _filled(found, promised)
+    return filled
+
+
+def _filled(found: Any, promised: Any) -> Any:
+    """What was found, with the defaults of the schema at every depth."""
+    if isinstance(found, dict) and isinstance(promised, dict):
+        inner = {key: _filled(value, promised.get(key)) for key, value in found.items()}
+        return {**promised, **inner}
+    if isinstance(found, list) and isinstance(promised, list | tuple):
+        return [_filled(*pair) for pair in zip(found, promised, strict=True)]
+    return found

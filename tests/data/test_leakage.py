@@ -85,3 +85,19 @@ def test_lists_of_texts_from_python():
     assert train.captions[0] == texts[0]
     assert len(train.test) == 10
     assert len(from_arrays(np.array(texts[:3]), None, like=train)) == 3
+
+
+@pytest.mark.parametrize("gap", [None, float("nan"), pd.NA])
+def test_a_gap_among_texts_is_an_empty_text(gap):
+    texts = [f"{'good fine great' if i % 2 else 'bad poor awful'} thing {i}" for i in range(30)]
+    found = from_arrays([*texts, gap], [i % 2 for i in range(31)])
+    assert found.captions[-1] == ""
+
+
+def test_advice_quotes_the_name_of_a_column_for_the_shell(tmp_path):
+    path = table(tmp_path, age=RNG.integers(20, 60, SIZE))
+    frame = pd.read_csv(path).rename(columns={"text": "my text", "clean": "the truth"})
+    frame.to_csv(path, index=False)
+    notes = " ".join(load(path).about["warnings"])
+    assert "--text-column 'my text'" in notes
+    assert "--truth-key 'the truth'" in notes

@@ -26,8 +26,8 @@ with locked(Path(sys.argv[1])):
 """
 
 
-def test_mutated_files_are_read_or_refused_in_a_sentence():
-    found = readers.campaign(calls=6, seed=2)
+def test_mutated_files_are_read_or_refused_in_a_sentence(tmp_path):
+    found = dict(readers.campaign(tmp_path, calls=6, seed=2))
     assert len(found) >= 28
     failed = {name: dict(tally.examples) for name, tally in found.items() if tally.failed}
     assert not failed

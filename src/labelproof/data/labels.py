@@ -158,7 +158,7 @@ def refuse_missing(values: npt.NDArray[Any], what: str) -> None:
     if values.dtype.kind == "f":
         missing = np.isnan(values)
     elif values.dtype.kind == "O":
-        missing = np.array([_is_missing(value) for value in values], dtype=bool)
+        missing = np.array([is_missing(value) for value in values], dtype=bool)
     else:
         return
     _refuse_blanks(missing, what, 0)
@@ -303,7 +303,7 @@ def _word(value: Any) -> str:
     return "" if text in ("<NA>", "NaT") and not isinstance(value, str) else text
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
     """Whether a value of Python, NumPy or pandas stands for none."""
     return value is None or (not isinstance(value, str) and str(value) in ("nan", "<NA>", "NaT"))
 

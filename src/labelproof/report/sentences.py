@@ -32,17 +32,23 @@ def data_name(facts: Facts) -> str:
 def how(facts: Facts) -> list[str]:
     """What was trained on what, and why settings are as they are: for those who ask."""
     record, task = facts.record, facts.record["task"]
-    minutes = facts.summary.get("seconds", 0) / 60
-    took = f"{minutes:.0f} minutes" if minutes >= 2 else f"{max(1, 60 * minutes):.0f} s"
+    judging = facts.summary["seconds_calibration"]
+    took = _span(facts.summary["seconds"]) + (
+        f", and judging the labels {_span(judging)}," if judging else ""
+    )
     lines = [
         f"The method {record['method']} trained the network {record['net']} for "
         f"{many(len(facts.history), 'epoch')} on {facts.size:,} {_kind(record)} in "
         f"{many(len(task['classes']), 'class', 'classes')} ({data_name(facts)}); "
-        f"this took {took} on {record['device']}."
+        f"training took {took} on {record['device']}."
     ]
     if record.get("differs"):
         lines.append(f"Its settings for your own data are {record['differs']}.")
     return lines + [choice["why"] for choice in (record.get("chosen") or {}).values()]
+
+
+def _span(seconds: float) -> str:
+    return f"{seconds / 60:.0f} minutes" if seconds >= 120 else f"{max(1, seconds):.0f} s"
 
 
 def done(facts: Facts) -> list[str]:

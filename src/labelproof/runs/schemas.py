@@ -32,15 +32,15 @@ class ChosenRecord(Struct):
 
 
 class SourceRecord(Struct):
-    """run.json: where data came from."""
+    """run.json: where data came from. The seal covers it as it was written: nothing is put in."""
 
-    source: str = ""
-    path: str | None = None
-    labels: str | None = None
-    label_key: str = "y"
-    columns: dict[str, str] = {}
-    unreadable: list[dict[str, str]] | None = None
-    warnings: list[str] = []
+    source: str | UnsetType = UNSET
+    path: str | UnsetType | None = UNSET
+    labels: str | UnsetType | None = UNSET
+    label_key: str | UnsetType = UNSET
+    columns: dict[str, str] | UnsetType = UNSET
+    unreadable: list[dict[str, str]] | UnsetType | None = UNSET
+    warnings: list[str] | UnsetType = UNSET
 
 
 class NoiseRecord(Struct):
@@ -48,7 +48,7 @@ class NoiseRecord(Struct):
 
     kind: str
     realised: Share
-    rate: float | None = None
+    rate: float | UnsetType | None = UNSET
 
 
 class HeldRecord(Struct):
@@ -56,7 +56,7 @@ class HeldRecord(Struct):
 
     run: str
     count: Count
-    removed: list[Count] = []
+    removed: list[Count] | UnsetType = UNSET
 
 
 class AnyRecord(Struct):

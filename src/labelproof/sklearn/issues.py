@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from labelproof import functional as fn
+from labelproof.data.labels import refuse_missing
 from labelproof.errors import BadInput
 from labelproof.judging.judgement import Evidence, judge_labels
 from labelproof.judging.link import TINY
@@ -93,7 +94,7 @@ def _judge(X: Any, labels: Any, pred_probs: Any, classifier: NoisyLabelClassifie
         )
     X, labels, pred_probs = _sorted_out(X, labels, pred_probs, classifier)
     if pred_probs is not None:
-        return _judge_probabilities(np.asarray(labels), np.asarray(pred_probs, dtype=np.float64))
+        return _judge_probabilities(_column(labels), np.asarray(pred_probs, dtype=np.float64))
     fitted = (classifier or NoisyLabelClassifier()).fit(X, labels)
     table = fitted.label_table_
     return Judged(
@@ -122,6 +123,13 @@ def _sorted_out(
     if rows and (second >= 0).all() and np.allclose(second.sum(1), 1, atol=1e-3):
         return None, X, labels
     return X, labels, None
+
+
+def _column(labels: Any) -> npt.NDArray[Any]:
+    """Labels as an array, none missing; as text, a gap among names would look like a name."""
+    mixed = isinstance(labels, (list, tuple))
+    refuse_missing(np.array(labels, dtype=object) if mixed else np.asarray(labels), "labels")
+    return np.asarray(labels)
 
 
 def _judge_probabilities(labels: npt.NDArray[Any], probs: npt.NDArray[np.float64]) -> Judged:

@@ -12,7 +12,7 @@ import torch
 from labelproof.data.encoders.columns import TableEncoder, fit_table
 from labelproof.data.encoders.texts import AnyTexts, fit_texts
 from labelproof.data.examples import Examples, Inputs, Resident
-from labelproof.data.labels import encode_labels
+from labelproof.data.labels import encode_labels, is_missing
 from labelproof.errors import BadInput
 
 
@@ -37,7 +37,7 @@ def are_texts(x: Any, like: Examples | None = None) -> bool:
     return (
         isinstance(values, (list, tuple))
         and len(values) > 0
-        and all(isinstance(value, str) or value is None for value in values)
+        and all(isinstance(value, str) or is_missing(value) for value in values)
         and any(isinstance(value, str) for value in values)
     )
 
@@ -81,7 +81,7 @@ class Handed:
 
 def from_texts(given: Handed, like: Examples | None = None) -> Examples:
     """Examples of texts and labels beside them."""
-    texts = ["" if value is None else str(value) for value in given.x]
+    texts = ["" if is_missing(value) else str(value) for value in given.x]
     encoder = like.encoder if like is not None else fit_texts(texts, "text", given.name)
     if not isinstance(encoder, AnyTexts):
         raise BadInput(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ def copies(features: Frame, given: npt.NDArray[Any] | None) -> dict[str, str]:
         if share >= (HALF if len(classes) > 2 or _telling(str(name)) else NEARLY):
             found[name] = (
                 f"the column {str(name)!r} equals the label in {share:.0%} of the rows and is left "
-                f"out; if it holds true labels, add --truth-key {name} to measure against them"
+                f"out; if it holds true labels, add --truth-key {quote(str(name))} to measure against them"
             )
     return found
 
@@ -40,7 +41,7 @@ def unused_texts(features: Frame) -> dict[str, str]:
     """Columns of free text, which a table of features does not use, each with a note."""
     return {
         str(name): f"the column {str(name)!r} looks like text and is not used: to learn from it, "
-        f"add --text-column {name}"
+        f"add --text-column {quote(str(name))}"
         for name in features.columns
         if kind_of(features[name]) == "category" and holds_texts(features[name])
     }
