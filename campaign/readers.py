@@ -46,6 +46,7 @@ class Tally:
     read: int = 0
     refused: int = 0
     slow: int = 0
+    peak: int = 0  # kilobytes: the most memory this process has had
     places: Counter[str] = field(default_factory=Counter)
     examples: dict[str, str] = field(default_factory=dict)
 
@@ -80,7 +81,7 @@ def attack(name: str, path: Path, read: Reader, calls: int, seed: int) -> Tally:
 
 def _once(read: Reader, path: Path, tally: Tally) -> None:
     tally.calls += 1
-    began, high = time.monotonic(), _peak()
+    began = time.monotonic()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -101,13 +102,10 @@ def _once(read: Reader, path: Path, tally: Tally) -> None:
         _note(tally, f"{type(error).__name__} at {place}", str(error)[:200])
     if time.monotonic() - began > SLOW:
         tally.slow += 1
-    if _peak() - high > MUCH:
-        _note(tally, "more than a gigabyte", f"{_peak() - high} kB")
-
-
-def _peak() -> int:
-    """The most memory this process has had, in kilobytes."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    if tally.peak and peak - tally.peak > MUCH:
+        _note(tally, "more than a gigabyte", f"{peak - tally.peak} kB")
+    tally.peak = peak
 
 
 def _note(tally: Tally, place: str, text: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 import re
 import shlex
@@ -105,6 +106,7 @@ def render(facts: Facts, shown: Shown, note: str | None = None) -> str:
     )
 
 
+@functools.cache  # compiling the templates takes longer than filling them
 def environment() -> jinja2.Environment:
     """Templates of this package; everything put into them is escaped."""
     env = jinja2.Environment(

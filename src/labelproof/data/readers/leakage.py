@@ -32,7 +32,8 @@ def copies(features: Frame, given: npt.NDArray[Any] | None) -> dict[str, str]:
         if share >= (HALF if len(classes) > 2 or _telling(str(name)) else NEARLY):
             found[name] = (
                 f"the column {str(name)!r} equals the label in {share:.0%} of the rows and is left "
-                f"out; if it holds true labels, add --truth-key {quote(str(name))} to measure against them"
+                f"out; if it holds true labels, add --truth-key {quote(str(name))} "
+                "to measure against them"
             )
     return found
 
