@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
 
@@ -11,6 +12,7 @@ from labelproof import metrics
 from labelproof.functional.softmax_regression import (
     cross_fit,
     cross_fit_twice,
+    eigenbasis,
     folds_of,
     top_variance,
 )
@@ -33,6 +35,18 @@ def test_the_fit_is_scikit_learns() -> None:
         want = theirs.predict_proba(x)
         got = (x @ ours.weight + ours.bias).softmax(1).numpy()
         assert np.abs(got - want).max() < 2e-3
+
+
+@pytest.mark.parametrize("shape", [(40, 12), (12, 40)])
+def test_the_eigenbasis_is_orthonormal_and_holds_all_inputs(shape: tuple[int, int]) -> None:
+    rng = torch.Generator().manual_seed(3)
+    x = torch.randn(shape, generator=rng) * torch.logspace(0, -2, shape[1])
+    directions, squares = eigenbasis(x)
+    inputs = x @ directions
+    assert directions.shape == (shape[1], 12)
+    assert torch.allclose(directions.T @ directions, torch.eye(12), atol=1e-5)
+    assert torch.allclose(inputs @ directions.T, x, atol=1e-5)
+    assert torch.allclose((inputs**2).mean(0), squares, rtol=1e-4)
 
 
 def test_scores_out_of_fold_are_those_of_a_fit_without_the_fold() -> None:

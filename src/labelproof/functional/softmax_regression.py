@@ -210,11 +210,21 @@ def top_variance(x: Tensor, most: int = 2000) -> float:
 
 
 def eigenbasis(x: Tensor) -> Basis:
-    """Directions (D, R) in which the inputs vary, and their mean squares (R,)."""
-    moments = (x.T @ x).double() / len(x)
-    squares, directions = torch.linalg.eigh(moments)
-    used = squares > FLAT * squares[-1].clamp_min(1e-30)
+    """Directions (D, R) in which the inputs (N, D) vary, and their mean squares (R,)."""
+    if x.shape[1] > len(x):  # the same from N x N numbers, in place of D x D
+        wide = x.double()
+        squares, vectors = torch.linalg.eigh(wide @ wide.T / len(x))
+        used = _varied(squares)
+        lengths = (squares[used] * len(x)).sqrt()
+        return (wide.T @ vectors[:, used] / lengths).float(), squares[used].float()
+    squares, directions = torch.linalg.eigh((x.T @ x).double() / len(x))
+    used = _varied(squares)
     return directions[:, used].float(), squares[used].float()
+
+
+def _varied(squares: Tensor) -> Tensor:
+    """Which of the mean squares, in ascending order, are not negligible."""
+    return squares > FLAT * squares[-1].clamp_min(1e-30)
 
 
 def _solve(
