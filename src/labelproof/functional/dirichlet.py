@@ -39,6 +39,15 @@ def at_best_double(x: Tensor) -> Tensor:
     return x.float() if x.device.type == "mps" else x.double()
 
 
+def for_divergence(x: Tensor) -> Tensor:
+    """`x` in float64 on a CPU, in float32 on a GPU, where doubles are slow.
+
+    In float32 KL / C is off by at most 1e-5 (1 + KL / C), and its derivative by a logit by at most
+    1e-4, for logits up to ±1000 and 2 to 1,000 classes (a test compares them with float64).
+    """
+    return x.double() if x.device.type == "cpu" else x.float()
+
+
 def log_gamma_constant(gamma: float) -> float:
     """ln γ, with 0 for γ = 0: a Dirichlet without a constant is read as α = 1 + e."""
     if not 0 <= gamma < math.inf:

@@ -17,10 +17,10 @@ import torch
 from torch import Tensor
 
 from labelproof.functional.dirichlet import (
-    at_best_double,
     at_least_single,
     flat_divergence,
     flat_divergences,
+    for_divergence,
     log_alpha,
     log_gamma_constant,
 )
@@ -78,7 +78,7 @@ def edl_kl(logits: Tensor, labels: Tensor, gamma: float) -> Tensor:
     Returns:
         (B,).
     """
-    z = at_best_double(logits) - log_gamma_constant(gamma)
+    z = for_divergence(logits) - log_gamma_constant(gamma)
     others = z.scatter(-1, labels.unsqueeze(-1), -math.inf)
     return flat_divergence(others).to(at_least_single(logits).dtype)
 
@@ -107,7 +107,7 @@ def soft_edl_loss(logits: Tensor, targets: Tensor, gamma: float, beta: float) ->
     """
     losses = -calibrated_log_softmax(logits, gamma)
     if beta != 0:
-        z = at_best_double(logits) - log_gamma_constant(gamma)
+        z = for_divergence(logits) - log_gamma_constant(gamma)
         losses = losses + beta / logits.shape[-1] * flat_divergences(z).to(losses.dtype)
     return (targets * losses).sum(-1)
 
