@@ -193,6 +193,15 @@ def test_of_many_columns_the_last_are_shown_too(tmp_path):
         load(write(tmp_path / "w.csv", header + "\n" + ",".join(["1"] * 41)))
 
 
+def test_a_parquet_column_of_two_names_is_refused(tmp_path):
+    frame = pd.DataFrame({"a": np.arange(6.0), "label": [0, 1] * 3})
+    written = pa.Table.from_pandas(frame)
+    notes = written.schema.metadata[b"pandas"].replace(b'"name": "label"', b'"name": "labej"')
+    pq.write_table(written.replace_schema_metadata({"pandas": notes}), tmp_path / "two.parquet")
+    with pytest.raises(BadInput, match="two names for the column 'label'"):
+        load(tmp_path / "two.parquet")
+
+
 def test_nested_parquet_columns_are_named(tmp_path):
     columns = {"v": [[1, 2], [3]], "s": [{"a": 1}, {"a": 2}], "a": [1.0, 2.0], "label": ["x", "y"]}
     pq.write_table(pa.table(columns), tmp_path / "n.parquet")

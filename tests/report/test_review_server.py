@@ -245,6 +245,21 @@ def test_a_body_that_makes_no_sense_is_refused(
     assert (review.folder / "decisions.jsonl").read_bytes() == b""
 
 
+def test_a_full_disk_is_named_without_its_number(
+    client: TestClient, review: Reviewed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("labelproof.runs.journal._write", full)
+    wish = {"index": first(client)["index"], "decision": "skip"}
+    client = TestClient(client.app, base_url=HOST, raise_server_exceptions=False)
+    answer = decide(client, **wish)
+    assert answer.status_code == 500
+    assert answer.json()["error"] == "The decision was not saved: No space left on device."
+    assert review.decisions.latest == {}
+
+
 def test_a_body_that_is_too_long_is_refused(client: TestClient) -> None:
     headers = {"Content-Type": "application/json"}
     answer = client.post(f"/{TOKEN}/api/decide", content=b" " * 1_100_000, headers=headers)

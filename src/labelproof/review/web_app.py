@@ -330,4 +330,5 @@ async def _bad_input(request: Request, error: Exception) -> Response:
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    return JSONResponse({"error": f"The decision was not saved: {error}."}, 500)
+    why = (error.strerror if isinstance(error, OSError) else None) or error
+    return JSONResponse({"error": f"The decision was not saved: {why}."}, 500)

@@ -141,7 +141,11 @@ def read_parquet(path: Path, wanted: Sequence[str]) -> Frame:
     with _reading_parquet(path) as parquet:
         table = parquet.read_table(path, columns=list(wanted))
         table.validate(full=True)  # texts that are no UTF-8 would fail later, in any column
-        return table.to_pandas()
+        frame = table.to_pandas()
+        for name in wanted:  # its notes for pandas may call a column otherwise
+            if name not in frame.columns:
+                raise ValueError(f"it has two names for the column {name!r}")
+        return frame
 
 
 def _has_structure(types: Any, kind: Any) -> bool:
