@@ -8,7 +8,12 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import IO, Any
 
+import torch
+
+from forks import forks
+from labelproof.bench import child
 from labelproof.bench.cell import Cell, Experiment
 from labelproof.bench.results import LAST, record_path
 from labelproof.bench.tables import grid
@@ -47,6 +52,53 @@ def finished(cell: Cell, cells: Path, summary: dict[str, object]) -> Path:
     (folder / "summary.json").write_text(json.dumps(summary))
     record_path(cell, cells).write_text(json.dumps(cell.record()))
     return folder
+
+
+def forked(words: list[str], *, stdout: IO[bytes], env: dict[str, str], **options: Any) -> Any:
+    """Stands for `subprocess.Popen` of a cell.
+
+    The process is real, but comes from one that has imported PyTorch, which takes seconds. Other
+    processes than those of a single cell are started as usual.
+    """
+    if words[1:3] != ["-m", child.__name__]:
+        return subprocess.Popen(words, stdout=stdout, env=env, **options)
+    process = forks().Process(target=as_child, args=(words[2:], stdout.name, env))
+    process.start()
+    return Forked(process)
+
+
+class Forked:
+    """A process of `multiprocessing` as `subprocess` would give it."""
+
+    def __init__(self, process: Any) -> None:
+        self._process = process
+
+    @property
+    def returncode(self) -> int | None:
+        return self._process.exitcode
+
+    def poll(self) -> int | None:
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        os.kill(self._process.pid, number)
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def wait(self) -> None:
+        self._process.join()
+
+
+def as_child(words: list[str], log: str, env: dict[str, str]) -> None:
+    """The process of one cell; it works for the one that it was forked from."""
+    os.environ.update(env)
+    torch.set_num_threads(1)
+    with open(log, "ab") as file:
+        for stream in (1, 2):
+            os.dup2(file.fileno(), stream)
+    sys.argv = [words[0], str(os.getppid()), *words[2:]]
+    child.main()
 
 
 def bench_process(*words: object, cwd: Path) -> subprocess.Popen[str]:

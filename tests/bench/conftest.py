@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from bench_cells import trial
+from bench_cells import forked, trial
 
 from labelproof.__main__ import main
+from labelproof.bench import runner
 from labelproof.bench.cell import Cell
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _quick_starts() -> Iterator[None]:
+    """Cells of a bench in this process start without importing PyTorch anew."""
+    with pytest.MonkeyPatch.context() as patch:
+        stand_in = SimpleNamespace(**{**vars(subprocess), "Popen": forked})
+        patch.setattr(runner, "subprocess", stand_in)
+        yield
 
 
 @pytest.fixture

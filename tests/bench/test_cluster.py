@@ -11,11 +11,11 @@ from bench_cells import quick_cell
 
 from labelproof.bench import gpus, runner
 
-GRID = ("vectors", "--scale", "tiny", "--methods", "ce", "--labels", "worst", "--epochs", 2)
+GRID = ("vectors", "--methods", "ce", "--labels", "worst", "--epochs", 2)
 
 
-def test_printed_cells_run_alone_and_are_collected(labelproof, tmp_path):
-    grid = (*GRID, "--seeds", 2, "--out", tmp_path / "b")
+def test_printed_cells_run_alone_and_are_collected(labelproof, vectors_npz, tmp_path):
+    grid = (*GRID, "--data", vectors_npz, "--seeds", 2, "--out", tmp_path / "b")
     code, out, err = labelproof("bench", *grid, "--print-cells")
     assert code == 0, err
     commands = [shlex.split(line) for line in out.splitlines()]
@@ -32,8 +32,9 @@ def test_printed_cells_run_alone_and_are_collected(labelproof, tmp_path):
     assert len(list((tmp_path / "b" / "cells").glob("*/summary.json"))) == 1
 
 
-def test_an_unknown_cell_is_refused(labelproof, tmp_path):
-    code, _, err = labelproof("bench", *GRID, "--out", tmp_path / "b", "--cell", "none")
+def test_an_unknown_cell_is_refused(labelproof, vectors_npz, tmp_path):
+    grid = (*GRID, "--data", vectors_npz)
+    code, _, err = labelproof("bench", *grid, "--out", tmp_path / "b", "--cell", "none")
     assert code == 2
     assert "has no cell 'none'; --print-cells" in err
 
@@ -69,8 +70,9 @@ def test_several_processes_train_a_cell(tmp_path, monkeypatch):
     assert json.loads((tmp_path / cell.name / "run.json").read_text())["processes"] == 2
 
 
-def test_an_unknown_launcher_is_refused(labelproof, tmp_path):
-    code, _, err = labelproof("bench", *GRID, "--out", tmp_path / "b", "--launcher", "slurm")
+def test_an_unknown_launcher_is_refused(labelproof, vectors_npz, tmp_path):
+    grid = (*GRID, "--data", vectors_npz)
+    code, _, err = labelproof("bench", *grid, "--out", tmp_path / "b", "--launcher", "slurm")
     assert code == 2
     assert "there is no launcher 'slurm'; use local or torchrun." in err
 

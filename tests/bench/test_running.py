@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import time
 from contextlib import redirect_stderr, redirect_stdout
@@ -21,9 +22,11 @@ from labelproof.bench import runner
 from labelproof.bench.asked import Asked
 from labelproof.bench.cell import Cell, Sources
 from labelproof.bench.experiments.all_experiments import experiment
+from labelproof.bench.grid_progress import Display
+from labelproof.bench.scales import array_spec
 from labelproof.recipes.recipe_files import recipes_of
 
-VECTORS = ("vectors", "--scale", "tiny", "--methods", "ce", "--labels", "worst", "--jobs", "1")
+VECTORS = ("vectors", "--methods", "ce", "--labels", "worst", "--seeds", "1", "--jobs", "1")
 BAD = Cell(row="bad", column="digits", spec=replace(QUICK, data="nowhere.npz"))
 
 
@@ -49,44 +52,64 @@ def gone(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().split(") ")[1][0] == "Z"
 
 
+def children(process: subprocess.Popen[str]) -> list[int]:
+    """The runs at work for a bench."""
+    listed = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
+    return [int(pid) for pid in listed.split()]
+
+
 @pytest.mark.slow
-def test_a_killed_grid_goes_on_where_it_stopped(labelproof, tmp_path):
-    words = (*VECTORS, "--epochs", 40, "--out", tmp_path / "b")
+def test_ctrl_c_stops_the_runs_which_go_on_and_end_with_a_bench_that_was_killed(
+    vectors_npz, tmp_path
+):
+    words = (*VECTORS, "--data", vectors_npz, "--epochs", 100_000, "--out", "b")
     process = bench_process(*words, cwd=tmp_path)
-    wait_for(lambda: len(epochs(tmp_path / "b")) >= 2)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
-    before = len(epochs(tmp_path / "b"))
-    assert before < 40
-    assert not list(tmp_path.glob("b/cells/*/summary.json"))
-    code, out, err = labelproof("bench", *words)
-    assert code == 0, err
-    assert "| worst | ce |" in out
-    assert epochs(tmp_path / "b") == list(range(1, 41))
-    log = next((tmp_path / "b" / "cells").glob("*.log")).read_text()
-    assert "done before" in log  # continued, not started anew
-
-
-def test_ctrl_c_stops_the_runs_and_says_how_to_go_on(tmp_path):
-    process = bench_process(*VECTORS, "--epochs", 100_000, "--out", "b", cwd=tmp_path)
     wait_for(lambda: len(epochs(tmp_path / "b")) >= 1)
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    assert children
+    first = children(process)
+    assert first
     process.send_signal(signal.SIGINT)
     text, _ = process.communicate(timeout=120)
     assert process.returncode == 130
     assert "To continue" in text
     assert "labelproof bench vectors" in text
-    assert all(gone(int(pid)) for pid in children)
-
-
-def test_runs_end_with_a_bench_that_was_killed_alone(tmp_path):
-    process = bench_process(*VECTORS, "--epochs", 100_000, "--out", "b", cwd=tmp_path)
-    wait_for(lambda: len(epochs(tmp_path / "b")) >= 1)
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    assert all(map(gone, first))
+    before = len(epochs(tmp_path / "b"))
+    process = bench_process(*words, cwd=tmp_path)
+    wait_for(lambda: len(epochs(tmp_path / "b")) > before)
+    log = next((tmp_path / "b" / "cells").glob("*.log")).read_text()
+    assert "done before" in log  # continued, not started anew
+    second = children(process)
     process.kill()
     process.wait()
-    wait_for(lambda: all(gone(int(pid)) for pid in children), 60)
+    wait_for(lambda: all(map(gone, second)), 60)
+
+
+def test_a_killed_run_goes_on_where_it_stopped(
+    labelproof, of_cells, vectors_npz, monkeypatch, tmp_path
+):
+    quick = {"method": "ce", "settings": {"epochs": 200}, "calibrate": "off"}
+    spec = replace(array_spec(vectors_npz, "worst"), **quick)
+    of_cells(Cell(row="ce", column="worst", spec=spec))
+    words = ("bench", "trial", "--out", tmp_path / "b")
+
+    def kill(display: Display, now: runner.Progress) -> None:
+        if now.running and len(epochs(tmp_path / "b")) >= 2:
+            now.running[0].process.kill()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(runner, "POLL", 0.01)
+        patch.setattr(Display, "show", kill)
+        code, out, _ = labelproof(*words)
+    assert code == 1
+    assert "signal 9 ended it; it may have run out of memory" in out
+    assert 2 <= len(epochs(tmp_path / "b")) < 200
+    assert not list(tmp_path.glob("b/cells/*/summary.json"))
+    code, out, err = labelproof(*words)
+    assert code == 0, err
+    assert "| ce |" in out
+    assert epochs(tmp_path / "b") == list(range(1, 201))
+    log = next((tmp_path / "b" / "cells").glob("*.log")).read_text()
+    assert "done before" in log
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,8 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -20,22 +18,32 @@ PAGE = (ROOT / "docs" / "adding-a-method.md").read_text(encoding="utf-8")
 BLOCK = re.compile(r'^```\w+ title="(.*?)"\n(.*?)^```', re.DOTALL | re.MULTILINE)
 NAME = "symmetric"
 IN_TURN = """
-import json, sys
+import json, os, pathlib, signal, sys, threading, time
 from labelproof.__main__ import main
+
+def press_ctrl_c(file):
+    while not file.exists():
+        time.sleep(0.05)
+    os.kill(os.getpid(), signal.SIGINT)
+
 for words in json.loads(sys.argv[1]):
+    stopped = words.pop() if words[-1].startswith("stopped-at=") else ""
+    if stopped:
+        file = pathlib.Path(stopped.split("=")[1])
+        threading.Thread(target=press_ctrl_c, args=(file,), daemon=True).start()
     sys.argv[1:] = words
     try:
         main()
     except SystemExit as end:
-        assert not end.code, words
+        assert (end.code or 0) == (130 if stopped else 0), words
     print("=" * 9)
 """
 
 
-@pytest.fixture(scope="module")
-def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
     """A copy of the repository with the page's files and lines."""
-    tree = tmp_path_factory.mktemp("tree")
+    tree = tmp_path / "tree"
     for part in ("src", "tests"):
         shutil.copytree(ROOT / part, tree / part, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", tree)
@@ -59,20 +67,14 @@ def with_lines(before: str, lines: str) -> str:
     return re.sub(r"(: dict\[str, (?:type\[)?Method\]?\] = \{\n)", rf"\1{entry}", before, count=1)
 
 
-def started(tree: Path, *words: str) -> subprocess.Popen[str]:
-    env = {**os.environ, "PYTHONPATH": str(tree / "src"), "OMP_NUM_THREADS": "1"}
-    pipe = subprocess.PIPE
-    return subprocess.Popen(
-        [sys.executable, *words], cwd=tree, env=env, stdout=pipe, stderr=pipe, text=True
-    )
-
-
 def python(tree: Path, *words: str) -> str:
     """What a Python process printed; it must not fail."""
-    process = started(tree, *words)
-    out, err = process.communicate(timeout=300)
-    assert process.returncode == 0, out + err
-    return out
+    env = {**os.environ, "PYTHONPATH": str(tree / "src"), "OMP_NUM_THREADS": "1"}
+    process = subprocess.run(
+        [sys.executable, *words], cwd=tree, env=env, capture_output=True, text=True, timeout=300
+    )
+    assert process.returncode == 0, process.stdout + process.stderr
+    return process.stdout
 
 
 def labelproof(tree: Path, *commands: str) -> list[str]:
@@ -87,43 +89,28 @@ def test_it_is_about_sixty_lines_of_code():
     assert len(lines) <= 65
 
 
-def test_methods_and_plan_know_it(tree):
-    words = f"plan data.npz --method {NAME} --device cpu"
-    methods, plan = labelproof(tree, "methods --json", words)
+@pytest.mark.slow
+def test_every_command_and_the_contract_suite_work_with_it(tree):
+    fit = f"fit data.npz --method {NAME} --out run --device cpu --calibrate quick --epochs 80"
+    methods, plan, *_ = labelproof(
+        tree,
+        "methods --json",
+        f"plan data.npz --method {NAME} --device cpu",
+        f"{fit} stopped-at=run/checkpoint.pt",
+        f"{fit} --resume",
+        "predict run data.npz",
+        "export run --format folder --out model",
+        "report run",
+        f"bench digits --scale tiny --methods {NAME} --epochs 1 --seeds 1 --jobs 1 --out b",
+    )
     listed = {row["name"]: row for row in json.loads(methods)}
     assert listed[NAME]["recipes"] == ["cifar10-symmetric-0.4"]
     assert listed[NAME]["settings"]["log_zero"] == 4.0
     assert "epochs" in plan
-
-
-def test_it_is_fitted_stopped_resumed_and_used(tree):
-    words = f"fit data.npz --method {NAME} --out run --device cpu --calibrate quick --epochs 80"
-    process = started(tree, "-m", "labelproof", *words.split())
-    checkpoint = tree / "run" / "checkpoint.pt"
-    while not checkpoint.exists():
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
-    labelproof(
-        tree,
-        f"{words} --resume",
-        "predict run data.npz",
-        "export run --format folder --out model",
-        "report run",
-    )
     assert (tree / "predictions.csv").read_text().count("\n") == 121
     assert (tree / "model").is_dir()
     assert json.loads((tree / "run" / "summary.json").read_text())
     assert json.loads((tree / "run" / "run.json").read_text())["method"] == NAME
-
-
-def test_the_bench_runs_it(tree):
-    words = f"digits --scale tiny --methods {NAME} --epochs 1 --seeds 1 --jobs 1 --out b"
-    labelproof(tree, f"bench {words}")
     assert NAME in (tree / "b" / "digits-tiny" / "table.md").read_text()
-
-
-def test_the_contract_suite_passes(tree):
     out = python(tree, "-m", "pytest", "tests/contract", "-k", NAME, "-p", "no:cacheprovider", "-v")
     assert int(re.search(r"(\d+) passed", out)[1]) > 15

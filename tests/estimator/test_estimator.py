@@ -20,7 +20,7 @@ from labelproof import DPC, BadInput, NoisyLabelClassifier
 from labelproof.methods.ce import CrossEntropy
 from labelproof.nets import MLP
 
-quick = partial(NoisyLabelClassifier, "ce")
+quick = partial(NoisyLabelClassifier, "ce", calibrate="quick")
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from labelproof.sklearn.estimator import NoisyLabelClassifier
 
 
-@parametrize_with_checks([NoisyLabelClassifier("ce", epochs=15)])
+@parametrize_with_checks([NoisyLabelClassifier("ce", epochs=15, calibrate="quick")])
 def test_scikit_learn_check(estimator: Any, check: Any) -> None:
     check(estimator)
 

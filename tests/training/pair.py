@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import sys
 import traceback
@@ -17,6 +16,7 @@ import torch.distributed as dist
 
 import tiny
 from cases import CASES, WITH_EDL
+from forks import forks
 from labelproof.__main__ import main
 from labelproof.data.examples import Inputs
 from labelproof.training import ranks
@@ -29,8 +29,7 @@ Outcome = tuple[Any, Any]  # probabilities and clean probabilities, as arrays
 
 def together(target: Callable[..., Any], folder: Path, *args: Any) -> list[Any]:
     """What `target(*args)` gives on each of two processes that have joined."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["labelproof.pipeline", "torch._dynamo"])
+    context = forks()
     started = []
     for rank in range(WORLD):
         ours, theirs = context.Pipe(duplex=False)

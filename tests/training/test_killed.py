@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import random
 import signal
@@ -15,6 +14,7 @@ import killed_run
 import pytest
 import torch
 
+from forks import forks
 from labelproof.training import checkpoint, loop
 from tiny import Interrupting, interrupted, patterns, same_bits
 
@@ -28,8 +28,7 @@ def left_alone() -> loop.Result:
 
 def run_and_kill(folder: Path, rng: random.Random) -> tuple[int, int | None]:
     """Run in a new process, kill it some steps on; epochs it found done, and how it ended."""
-    context = multiprocessing.get_context("forkserver")  # a clean process, without a new start-up
-    context.set_forkserver_preload(["labelproof.pipeline", "torch._dynamo"])
+    context = forks()
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(target=killed_run.work, args=(folder, theirs))
     process.start()

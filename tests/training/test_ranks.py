@@ -10,7 +10,6 @@ import socket
 import subprocess
 import sys
 import time
-from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +19,7 @@ import torch
 from typer.testing import CliRunner
 
 import tiny
+from forks import forks
 from labelproof.__main__ import application
 from labelproof.errors import BadInput
 from labelproof.nets.exchange import Cut
@@ -117,8 +117,7 @@ def free_port() -> int:
 
 def run_pair(arguments: list[str]) -> list[int | None]:
     """Exit codes of a pair of `labelproof` processes."""
-    context, port = get_context("forkserver"), free_port()
-    context.set_forkserver_preload(["labelproof.pipeline", "torch._dynamo"])
+    context, port = forks(), free_port()
     both = [context.Process(target=pair.command, args=(r, port, arguments)) for r in range(2)]
     for process in both:
         process.start()

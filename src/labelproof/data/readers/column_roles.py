@@ -12,7 +12,7 @@ import numpy as np
 
 from labelproof.data.encoders.columns import Frame, kind_of
 from labelproof.data.examples import Examples
-from labelproof.data.readers.delimited import FILE_NAMES, LABEL_NAMES, listed, pick
+from labelproof.data.readers.delimited import FILE_NAMES, LABEL_NAMES, pick, required
 from labelproof.data.readers.file_names import is_image, printable
 from labelproof.data.readers.reading_options import SourceOptions
 from labelproof.data.readers.vote_table import pick_annotators
@@ -58,15 +58,9 @@ def assign(
     if options.labels is not None:
         return _assign_beside(header, options, path)
     several = _annotators(header, options, name)
-    label = pick(header, options.label_column, LABEL_NAMES, path, "--label-column")
-    label = None if several else label
-    if label is None and not several:
-        raise BadInput(
-            f"expected a column of labels in {name}, but its columns are {listed(header)}; "
-            "name it with --label-column"
-        )
+    wanted = (header, options.label_column, LABEL_NAMES, path, "--label-column")
     return Roles(
-        label=label,
+        label=None if several else required(*wanted, "labels"),
         truth=pick(header, options.truth_name, (), path, "--truth-key"),
         id=pick(header, options.id_column, (), path, "--id-column"),
         file=pick(header, options.file_column, (), path, "--file-column"),

@@ -92,6 +92,28 @@ def pick(
     return next((lower[name] for name in usual if name in lower), None)
 
 
+def required(
+    header: Sequence[str],
+    wanted: str | None,
+    usual: Sequence[str],
+    path: Path,
+    option: str,
+    content: str,
+) -> str:
+    """As `pick`, where a column of this content must be there.
+
+    Raises:
+        BadInput: If there is none.
+    """
+    name = pick(header, wanted, usual, path, option)
+    if name is None:
+        raise BadInput(
+            f"expected a column of {content} in {printable(path.name)}, but its columns are "
+            f"{listed(header)}; name it with {option}"
+        )
+    return name
+
+
 def listed(names: Sequence[str]) -> str:
     """Names of columns for a sentence, each in one line; of many, the first and the last."""
     shown = [printable(name) for name in names]

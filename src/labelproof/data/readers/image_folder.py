@@ -17,16 +17,16 @@ from labelproof.data.readers.delimited import (
     FILE_NAMES,
     LABEL_NAMES,
     layout,
-    listed,
     pick,
     read_columns,
+    required,
 )
 from labelproof.data.readers.file_names import is_image, printable, subfolders, walk
 from labelproof.data.readers.picture_bytes import Blobs, FileBlobs
 from labelproof.data.readers.picture_inputs import Pictures, prepare
 from labelproof.data.readers.reading_options import Progress, SourceOptions
 from labelproof.data.readers.sampling import few_pictures, seen
-from labelproof.data.readers.voted_labels import voted_labels
+from labelproof.data.readers.votes_beside import votes_by_file
 from labelproof.data.votes import Votes
 from labelproof.errors import BadInput
 
@@ -216,14 +216,12 @@ def _labelled_by_csv(
     found = layout(table)
     if options.annotators or options.annotator_column:
         return _voted_by_csv(root, table, options, progress)
-    file_column = _required(
-        pick(found.header, options.file_column, FILE_NAMES, table, "--file-column"),
-        table, found.header, "file names", "--file-column",
-    )  # fmt: skip
-    label_column = _required(
-        pick(found.header, options.label_column, LABEL_NAMES, table, "--label-column"),
-        table, found.header, "labels", "--label-column",
-    )  # fmt: skip
+    file_column = required(
+        found.header, options.file_column, FILE_NAMES, table, "--file-column", "file names"
+    )
+    label_column = required(
+        found.header, options.label_column, LABEL_NAMES, table, "--label-column", "labels"
+    )
     truth_column = pick(found.header, options.truth_name, (), table, "--truth-key")
     wanted = [file_column, label_column, *([truth_column] if truth_column else [])]
     columns = read_columns(table, found, wanted)
@@ -245,7 +243,7 @@ def _voted_by_csv(
     root: Path, table: Path, options: SourceOptions, progress: Progress | None
 ) -> Examples:
     """Pictures that several people labelled: a column a person, or a row a vote."""
-    files, truth, coded = voted_labels(table, options)
+    files, truth, coded = votes_by_file(table, options)
     names = [coded.classes[code] for code in coded.labels.tolist()]
     return labelled_images(
         FileBlobs(str(root), check_files(root, files, table)),
@@ -293,14 +291,3 @@ def _is_there(root: Path, name: str) -> bool:
         return bool(name) and (root / name).is_file()
     except (OSError, ValueError):  # a name too long, or with a zero byte
         return False
-
-
-def _required(
-    column: str | None, table: Path, header: tuple[str, ...], content: str, option: str
-) -> str:
-    if column is None:
-        raise BadInput(
-            f"expected a column of {content} in {printable(table.name)}, but its columns are "
-            f"{listed(header)}; name it with {option}"
-        )
-    return column

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from labelproof.data.examples import Examples
 from labelproof.data.plain_files import Refused, read_npz
 from labelproof.data.readers.arrays import from_arrays
-from labelproof.data.readers.delimited import FILE_NAMES, layout, listed, pick, read_columns
+from labelproof.data.readers.delimited import FILE_NAMES, layout, read_columns, required
 from labelproof.data.readers.image_folder import check_files
 from labelproof.data.readers.on_disk import left_on_disk
 from labelproof.data.readers.reading_options import SourceOptions
@@ -123,12 +123,9 @@ def _strings(values: npt.NDArray[Any], name: str, size: int, path: Path) -> list
 def _listed_files(options: SourceOptions, size: int) -> list[str]:
     assert options.files is not None
     found = layout(options.files)
-    column = pick(found.header, options.file_column, FILE_NAMES, options.files, "--file-column")
-    if column is None:
-        raise BadInput(
-            f"expected a column of file names in {options.files.name}, but its columns are "
-            f"{listed(found.header)}; name it with --file-column"
-        )
+    column = required(
+        found.header, options.file_column, FILE_NAMES, options.files, "--file-column", "file names"
+    )
     (files,) = read_columns(options.files, found, [column])
     if len(files) != size:
         raise BadInput(

@@ -1,4 +1,4 @@
-"""Votes in a table of their own beside the data: rows are matched by id.
+"""Votes in a table of their own beside the data, matched by id or by file name.
 
 The table is long (`id,annotator,label`, a row a vote) or wide (an id and a column a person).
 
@@ -17,14 +17,22 @@ import numpy as np
 from labelproof.data.readers.delimited import (
     FILE_NAMES,
     LABEL_NAMES,
+    Layout,
     layout,
-    listed,
     pick,
     read_columns,
+    required,
 )
 from labelproof.data.readers.file_names import printable
 from labelproof.data.readers.reading_options import SourceOptions
-from labelproof.data.readers.vote_table import Cells, is_blank, pick_annotators, widen
+from labelproof.data.readers.vote_table import (
+    Cells,
+    EncodedVotes,
+    encode_votes,
+    is_blank,
+    pick_annotators,
+    widen,
+)
 from labelproof.errors import BadInput
 
 IDS = ("id", "index", "example", "row", *FILE_NAMES)
@@ -49,40 +57,77 @@ def votes_beside(table: Path, options: SourceOptions, ids: Sequence[str]) -> Bes
     """
     found, what = layout(table), printable(table.name)
     name = options.id_column if options.id_column in found.header else None
-    key = pick(found.header, name, IDS, table, "--id-column")
+    key = required(found.header, name, IDS, table, "--id-column", "ids")
     who = pick(found.header, options.annotator_column, PEOPLE, table, "--annotator-column")
-    if key is None:
-        raise BadInput(
-            f"expected a column of ids in {what}, but its columns are {listed(found.header)}; "
-            "name it with --id-column"
-        )
+    wanted = options.annotators or ("*",)
+    people = () if who else pick_annotators(found.header, wanted, what, (key,))
+    read = _read(table, found, options.label_column, key, who, people)
+    return _matched(read, ids, what)
+
+
+def votes_by_file(
+    table: Path, options: SourceOptions
+) -> tuple[list[str], list[str] | None, EncodedVotes]:
+    """File names, true labels where there is a column, and the votes of a table beside pictures."""
+    found, what = layout(table), printable(table.name)
+    key = required(
+        found.header, options.file_column, FILE_NAMES, table, "--file-column", "file names"
+    )
+    who = pick(found.header, options.annotator_column, (), table, "--annotator-column")
+    people: tuple[str, ...] = ()
+    if options.annotators:
+        who, people = None, pick_annotators(found.header, options.annotators, what)
+    truth = pick(found.header, options.truth_name, (), table, "--truth-key")
+    read = _read(table, found, options.label_column, key, who, people, truth)
+    coded = encode_votes(
+        read.cells, read.annotators, truth=read.truth, what=f"the votes of {what}", first_row=2,
+        notes=read.notes, merge=options.merge_labels,
+    )  # fmt: skip
+    return list(read.keys), read.truth, coded
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Read:
+    """Votes (N, A) in the order of the table."""
+
+    keys: Sequence[str]
+    annotators: tuple[str, ...]
+    cells: Cells
     notes: tuple[str, ...] = ()
-    if who is not None:
-        label = pick(found.header, options.label_column, LABEL_NAMES, table, "--label-column")
-        if label is None:
-            raise BadInput(
-                f"expected a column of labels in {what}, but its columns are "
-                f"{listed(found.header)}; name it with --label-column"
-            )
-        columns = read_columns(table, found, [key, who, label])
-        arrays = [np.array(column, dtype=object) for column in columns]
-        wide = widen(*arrays, what=what, first_row=2)
-        rows, people, cells, notes = wide.ids, wide.annotators, wide.cells, wide.notes
-    else:
-        people = pick_annotators(found.header, options.annotators or ("*",), what, (key,))
-        named, *columns = read_columns(table, found, [key, *people])
-        rows, cells = tuple(named), np.array(columns, dtype=object).T
-    return _matched(rows, people, cells, notes, ids, what)
+    truth: list[str] | None = None
 
 
-def _matched(
-    rows: Sequence[str],
+def _read(
+    table: Path,
+    found: Layout,
+    label: str | None,
+    key: str,
+    who: str | None,
     people: tuple[str, ...],
-    cells: Cells,
-    notes: tuple[str, ...],
-    ids: Sequence[str],
-    what: str,
-) -> Beside:
+    truth: str | None = None,
+) -> _Read:
+    """The columns of votes: a row a vote where `who` names its annotators, else those of people."""
+    extra = [truth] if truth else []
+    if who is None:
+        keys, *columns = read_columns(table, found, [key, *people, *extra])
+        cells = np.array(columns[: len(people)], dtype=object).T
+        known = columns[-1] if truth else None
+        return _Read(keys=keys, annotators=people, cells=cells, truth=known)
+    label = required(found.header, label, LABEL_NAMES, table, "--label-column", "labels")
+    columns = read_columns(table, found, [key, who, label, *extra])
+    arrays = [np.array(column, dtype=object) for column in columns[:3]]
+    wide = widen(*arrays, what=printable(table.name), first_row=2)
+    return _Read(
+        keys=wide.ids,
+        annotators=wide.annotators,
+        cells=wide.cells,
+        notes=wide.notes,
+        truth=[columns[3][row] for row in wide.first.tolist()] if truth else None,
+    )
+
+
+def _matched(read: _Read, ids: Sequence[str], what: str) -> Beside:
+    rows, people, notes = read.keys, read.annotators, read.notes
     place = {name: number for number, name in enumerate(ids)}
     strange = [name for name in rows if name.strip() not in place]
     if len(strange) == len(rows):
@@ -92,7 +137,7 @@ def _matched(
             "columns of ids with --id-column"
         )
     table = np.full((len(ids), len(people)), None, dtype=object)
-    for name, row in zip(rows, cells, strict=True):
+    for name, row in zip(rows, read.cells, strict=True):
         if name.strip() in place:
             table[place[name.strip()]] = row
     if strange:
