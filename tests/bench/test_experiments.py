@@ -20,6 +20,7 @@ from labelproof.errors import BadInput
 from labelproof.methods import METHODS
 from labelproof.recipes.recipe import chosen_method, published_names
 from labelproof.runs.spec import read_spec
+from labelproof.views.defaults import Trial
 
 OWN = [name for name in NAMES if name not in ("overconfidence", "webvision")]
 FIGURES = {"beta", "gamma"}
@@ -281,6 +282,7 @@ def test_every_experiment_has_a_dry_run_of_the_paper_scale(
     labelproof, tmp_path, monkeypatch, cifar_folder, vectors_npz, name
 ):
     monkeypatch.setattr(Reader, "_timed", lambda self, parts: (60.0, "assembled"))
+    monkeypatch.setattr(Trial, "of", lambda train, labels: None)  # views are chosen elsewhere
     data = vectors_npz if name in ("vectors", "yardstick") else cifar_folder
     data = webvision_files(tmp_path) if name == "webvision" else data
     few = ["--methods", "dpc"] if "methods" in experiment(name).takes else []

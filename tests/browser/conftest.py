@@ -90,25 +90,22 @@ def served() -> Callable[[Path], str]:
 
     It spares the seconds in which another process imports PyTorch; the thread ends with this one.
     """
-
-    def start(folder: Path) -> str:
-        review, address = open_review(folder, write=True), Queue[str]()
-        desk = Desk(review, *shown_of(review), Again(review))
-        words = (desk, bind(None), address.put)
-        Thread(target=serve_page, args=words, daemon=True).start()
-        return address.get(timeout=60)
-
-    return start
+    return by_thread
 
 
 @pytest.fixture(scope="session")
-def shared(trained_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """One server for all tests that only look."""
+def shared(trained_run: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """One address for all tests that only look."""
     folder = tmp_path_factory.mktemp("shared") / "run"
-    shutil.copytree(trained_run, folder)
-    server = start_server(folder)
-    yield server
-    end(server)
+    return by_thread(Path(shutil.copytree(trained_run, folder)))
+
+
+def by_thread(folder: Path) -> str:
+    review, address = open_review(folder, write=True), Queue[str]()
+    desk = Desk(review, *shown_of(review), Again(review))
+    words = (desk, bind(None), address.put)
+    Thread(target=serve_page, args=words, daemon=True).start()
+    return address.get(timeout=60)
 
 
 def start_server(folder: Path) -> Server:

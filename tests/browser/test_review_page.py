@@ -33,10 +33,10 @@ def suspects(run: Path) -> list[dict[str, str]]:
 
 
 @pytest.mark.slow
-def test_see_decide_reload_export_and_fit_again(page: Page, serve: Serve, run: Path) -> None:
+def test_see_decide_reload_export_and_fit_again(page: Page, served: Served, run: Path) -> None:
     worst = suspects(run)
-    server = serve(run)
-    page.open(server.address).ready().worst_first()
+    address = served(run)
+    page.open(address).ready().worst_first()
 
     # see
     assert worst[0]["id"] in page.text("card")
@@ -66,7 +66,7 @@ def test_see_decide_reload_export_and_fit_again(page: Page, serve: Serve, run: P
     assert [(d["id"], d["decision"], d["label"]) for d in decisions(run)] == wanted
 
     # reload: everything is still there, and the next open one is shown
-    page.open(server.address).ready().worst_first()
+    page.open(address).ready().worst_first()
     page.until_count(f"4 of {len(worst):,} decided, 1 skipped")
     assert worst[5]["id"] in page.text("card")
 
@@ -193,8 +193,8 @@ def test_the_rest_is_judged_again_after_a_batch(page: Page, served: Served, run:
     assert page.complaints() == []
 
 
-def test_filters_show_what_they_say(page: Page, shared: Server, trained_run: Path) -> None:
-    page.open(shared.address).ready().worst_first()
+def test_filters_show_what_they_say(page: Page, shared: str, trained_run: Path) -> None:
+    page.open(shared).ready().worst_first()
     page.click("#filters summary")
     fill = "(form => {{ form.elements.given.value = '3'; form.elements.least.value = '{}'; form.dispatchEvent(new Event('change')) }})(document.getElementById('filter'))"  # noqa: E501
     sure = sorted(float(r["p_suggested"]) for r in suspects(trained_run) if r["given"] == "3")
@@ -210,8 +210,8 @@ def test_filters_show_what_they_say(page: Page, shared: Server, trained_run: Pat
     page.until(lambda: page.text("grid-count") == f"{len(wanted)} labels")
 
 
-def test_it_fits_a_phone_in_the_dark(page: Page, shared: Server) -> None:
-    page.open(shared.address, width=360, height=740, dark=True).ready().worst_first()
+def test_it_fits_a_phone_in_the_dark(page: Page, shared: str) -> None:
+    page.open(shared, width=360, height=740, dark=True).ready().worst_first()
     assert page.js("document.documentElement.scrollWidth") <= 360
     small = page.js(
         "[...document.querySelectorAll('#actions button')].filter(b => b.offsetHeight < 40).length"
@@ -221,12 +221,12 @@ def test_it_fits_a_phone_in_the_dark(page: Page, shared: Server) -> None:
     page.click("#view-grid")
     page.until(lambda: page.js("document.querySelectorAll('#cards > li').length > 10"))
     assert page.js("document.documentElement.scrollWidth") <= 360
-    page.open(shared.address).ready().worst_first()
+    page.open(shared).ready().worst_first()
     assert page.js("getComputedStyle(document.body).backgroundColor") != dark
 
 
-def test_everything_that_can_be_pressed_has_a_name(page: Page, shared: Server) -> None:
-    page.open(shared.address).ready().worst_first()
+def test_everything_that_can_be_pressed_has_a_name(page: Page, shared: str) -> None:
+    page.open(shared).ready().worst_first()
     page.press("g")
     page.until(lambda: page.js("document.querySelectorAll('#cards > li').length > 10"))
     tree = page.browser.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]

@@ -26,7 +26,7 @@ quick = partial(NoisyLabelClassifier, "ce", calibrate="quick")
 @pytest.fixture(scope="module")
 def fitted() -> NoisyLabelClassifier:
     data = noisy_blobs(words=True)
-    return NoisyLabelClassifier().fit(data.X, data.y)
+    return NoisyLabelClassifier(settings={"steps": 60}).fit(data.X, data.y)
 
 
 def test_dpc_finds_wrong_labels_and_learns_the_right_ones(fitted: NoisyLabelClassifier) -> None:

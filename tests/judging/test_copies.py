@@ -43,7 +43,7 @@ def test_of_two_conflicting_copies_the_wrong_label_is_the_suspect() -> None:
     paper = {
         "start": "warm-up", "selector": "mirror", "steps": 0, "draws": 2, "join_at": 0.0,
         "lr": 0.1, "lr_unit": "one", "schedule": "step", "weight_decay": 5e-4, "prior": "uniform",
-        "batch": 30, "warmup": 4, "epochs": 20,
+        "batch": 30, "warmup": 3, "epochs": 8,
     }  # fmt: skip
     model = NoisyLabelClassifier(settings=paper).fit(X, y)
     first, second = slice(0, COPIES), slice(len(data.X), None)
