@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zipfile
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -76,6 +78,26 @@ def test_other_json_lines_are_refused(tmp_path, text):
     (tmp_path / "t.xlsx").write_text(text)
     with pytest.raises(BadInput, match="Excel"):
         load(tmp_path / "t.xlsx")
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        '<row r="1048576"><c r="XFD1048576"><v>1</v></c></row>',
+        '<row r="1048576">' + "<c><v>1</v></c>" * 500 + "</row>",
+    ],
+)
+def test_a_small_excel_file_that_unfolds_to_billions_of_cells_is_refused(tmp_path, row):
+    pd.DataFrame({"a": [1.0, 2.0], "label": ["x", "y"]}).to_excel(tmp_path / "t.xlsx")
+    with (
+        zipfile.ZipFile(tmp_path / "t.xlsx") as old,
+        zipfile.ZipFile(tmp_path / "far.xlsx", "w") as new,
+    ):
+        for name in old.namelist():
+            text = old.read(name).decode()
+            new.writestr(name, text.replace("</sheetData>", f"{row}</sheetData>"))
+    with pytest.raises(BadInput, match="cells are spread over 1,048,576 rows"):
+        load(tmp_path / "far.xlsx")
 
 
 def test_lists_of_texts_from_python():

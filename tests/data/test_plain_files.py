@@ -262,3 +262,23 @@ def test_a_small_file_cannot_ask_for_much_memory(tmp_path, monkeypatch):
         member.write(bytes(2**21))
     with pytest.raises(Refused, match="more than the file holds"):
         read_npz(path, lambda name: True)
+
+
+def test_a_billion_texts_of_no_letter_take_no_memory(tmp_path):
+    file = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        file, {"descr": "<U0", "fortran_order": False, "shape": (10**9,)}
+    )
+    with pytest.raises(Refused, match="more than the file holds"):
+        read_npy(file.getvalue())
+
+
+@pytest.mark.parametrize("shape", [(0, 2**47, 2**47), (0, 2**30, 2**30)])
+def test_an_empty_array_with_edges_beyond_all_memory_is_refused(shape):
+    plain = pickle.dumps(np.zeros((0, 3, 5), np.uint8), protocol=2)
+    assert read_plain(plain).shape == (0, 3, 5)
+    edges = b"".join(b"\x8a\x08" + struct.pack("<q", edge) for edge in shape)
+    changed = plain.replace(b"K\x00K\x03K\x05", edges)
+    assert changed != plain
+    with pytest.raises(Refused, match="shape"):
+        read_plain(changed)

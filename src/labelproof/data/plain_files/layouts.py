@@ -17,6 +17,7 @@ import torch
 from labelproof.data.plain_files.opcodes import Refused
 
 DIMENSIONS = 8
+LARGEST = 2**48  # numbers of an array
 NUMBERS = {
     f"{kind}{size}"
     for kind, sizes in (("b", "1"), ("i", "1248"), ("u", "1248"), ("f", "248"))
@@ -196,8 +197,12 @@ def _tensor(store: Storage, offset: Any, size: tuple[Any, ...], stride: tuple[An
 
 
 def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**48
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < LARGEST
 
 
 def _is_shape(shape: tuple[Any, ...]) -> bool:
-    return len(shape) <= DIMENSIONS and all(_is_count(edge) for edge in shape)
+    return (
+        len(shape) <= DIMENSIONS
+        and all(_is_count(edge) for edge in shape)
+        and math.prod(max(edge, 1) for edge in shape) < LARGEST  # even where one edge is 0
+    )

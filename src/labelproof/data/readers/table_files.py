@@ -15,6 +15,7 @@ from labelproof.data.encoders.columns import Frame
 from labelproof.data.optional_packages import need
 from labelproof.data.readers.delimited import layout, reading
 from labelproof.data.readers.file_names import printable
+from labelproof.data.readers.sheet_size import check_sheets
 from labelproof.errors import BadInput
 from labelproof.files import read_regular
 
@@ -22,7 +23,6 @@ PARQUET = (".parquet", ".pq")
 LINES = (".jsonl", ".ndjson")
 EXCEL = (".xlsx",)
 LARGEST = 2**33  # bytes of a file of JSON lines
-LARGEST_SHEET = 2**31  # bytes of the XML in an Excel file
 BLANKS = ("", "na", "NA", "n/a", "N/A", "nan", "NaN", "NAN", "null", "NULL", "None", "<NA>", "?")
 
 
@@ -112,8 +112,7 @@ def _read_excel(path: Path) -> Frame:
     need("openpyxl", "table", "an Excel table")
     try:
         with zipfile.ZipFile(path) as archive:
-            if sum(member.file_size for member in archive.infolist()) > LARGEST_SHEET:
-                raise ValueError("its sheets are larger than 2 GB")
+            check_sheets(archive)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of styles and validations, which are of no use here
             return pandas.read_excel(path, engine="openpyxl", keep_default_na=False, na_values=[""])
