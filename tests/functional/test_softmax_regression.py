@@ -6,14 +6,18 @@ import numpy as np
 import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
+from torch.nn.functional import one_hot
 
 from labelproof import functional as fn
 from labelproof import metrics
+from labelproof.functional import softmax_regression
 from labelproof.functional.softmax_regression import (
     cross_fit,
+    cross_fit_nested,
     cross_fit_twice,
     eigenbasis,
     folds_of,
+    predicts_worse,
     top_variance,
 )
 
@@ -101,3 +105,38 @@ def test_folds_spread_every_class() -> None:
     counts = torch.stack([torch.bincount(fold[y == c], minlength=4) for c in range(3)])
     assert (counts.amax(1) - counts.amin(1) <= 1).all()
     assert torch.bincount(fold).tolist() == [13, 12, 12, 12]
+
+
+def test_a_second_fit_that_predicts_worse_is_left_out() -> None:
+    labels = torch.arange(400) % 4
+    sure = one_hot(labels, 4).double().mul(4).log_softmax(1)
+    wrong = sure.roll(1, 0)
+    flat = torch.zeros(400, 4).log_softmax(1).double()
+    mixed = torch.where((torch.arange(400) < 40)[:, None], wrong, sure)
+    assert predicts_worse(mixed, sure, labels)  # a tenth fewer labels
+    assert not predicts_worse(sure, mixed, labels)
+    assert not predicts_worse(sure, sure, labels)
+    # as many labels, but far less likely
+    assert predicts_worse(torch.where(sure > -1, sure - 0.01, sure), sure, labels)
+    assert not predicts_worse(flat, flat, labels)
+
+
+def test_the_nested_fit_is_the_first_alone_where_it_predicts_worse(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    x, y = made(300)
+    fold = folds_of(y, 5, torch.Generator().manual_seed(0))
+    first = cross_fit(x, y, 3, fold)
+    assert not torch.equal(cross_fit_nested(x, y, 3, fold).weight, first.weight)
+    asked: list[tuple[torch.Tensor, torch.Tensor]] = []
+
+    def worse(mean: torch.Tensor, own: torch.Tensor, labels: torch.Tensor) -> bool:
+        asked.append((mean, own))
+        return True
+
+    monkeypatch.setattr(softmax_regression, "predicts_worse", worse)
+    found = cross_fit_nested(x, y, 3, fold)
+    assert torch.equal(found.weight, first.weight)
+    ((mean, own),) = asked
+    assert torch.equal(own, first.log_probs)
+    assert not torch.equal(mean, own)

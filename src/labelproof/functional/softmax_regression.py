@@ -25,6 +25,7 @@ PENALTIES = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
 NEAR = (1.0, 1 / 3)  # penalties of a second fit, in those of the first
 INNER = 3  # folds within the other folds, to decide which labels are kept
 STEPS = 40  # for each penalty
+FEWER, LEVEL, FAR_LOWER = 1.5, 0.5, 6.0  # standard errors by which a regression is worse
 CLOSE = 1e-4  # a step smaller than this in every weight ends the search
 CURVATURE = 0.55  # of the cross-entropy by a logit, at the most 1/2, with some room
 Basis = tuple[Tensor, Tensor]  # directions (D, R), and mean squares (R,) along them
@@ -148,6 +149,9 @@ def cross_fit_nested(
 ) -> CrossFit:
     """The mean of a regression on all labels and one on the labels that are kept (`confident`).
 
+    The first one alone, where it predicts labels out of fold better than the mean: with few
+    examples of a class, or where nothing linear parts the classes, wrong ones are kept.
+
     Unlike those of `cross_fit_twice`, its log-probabilities out of fold have not seen the fold at
     all: which labels are kept is decided anew, within the other folds, for each of them.
 
@@ -184,6 +188,8 @@ def cross_fit_nested(
         inside = fit_to(own, goal[rest], kept, first.penalty, basis)
         outside[held] = (x[held] @ inside[0] + inside[1]).log_softmax(1)
     log_probs = ((first.log_probs + outside) / 2).log_softmax(1)
+    if predicts_worse(log_probs, first.log_probs, labels):
+        return first
     return CrossFit(
         log_probs=log_probs,
         weight=(first.weight + weight) / 2,
@@ -191,6 +197,24 @@ def cross_fit_nested(
         penalty=first.penalty,
         likelihood=of_label(log_probs, labels).mean().item(),
     )
+
+
+def predicts_worse(log_probs: Tensor, others: Tensor, labels: Tensor) -> bool:
+    """Whether labels (N,) are predicted clearly worse by the first log-probabilities (N, C).
+
+    Fewer labels are predicted; or no more of them, and their likelihood is far lower. In standard
+    errors of the mean difference.
+    """
+    hits = [(said.argmax(1) == labels).double() for said in (others, log_probs)]
+    fewer = _standard_errors(hits[0] - hits[1])
+    lower = _standard_errors((of_label(others, labels) - of_label(log_probs, labels)).double())
+    return fewer > FEWER or (fewer > -LEVEL and lower > FAR_LOWER)
+
+
+def _standard_errors(differences: Tensor) -> float:
+    """The mean of differences (N,) in its standard errors; 0 where all are 0."""
+    error = differences.std() / math.sqrt(len(differences))
+    return float(differences.mean() / error) if error > 0 else 0.0
 
 
 def fit_to(
