@@ -282,3 +282,18 @@ def test_the_prior_penalty_takes_any_prior() -> None:
     assert torch.allclose(fn.prior_penalty(probs, prior), want)
     uniform = torch.full((3,), 1 / 3)
     assert torch.allclose(fn.prior_penalty(probs), fn.prior_penalty(probs, uniform))
+
+
+def test_only_rare_classes_are_repeated() -> None:
+    labels = torch.tensor([0] * 640 + [1] * 128 + [2] * 40 + [3] * 10)
+    index = torch.arange(len(labels)) + 7
+
+    def counts(balance: float) -> list[int]:
+        rng = torch.Generator().manual_seed(0)
+        drawn = fn.repeated(index, labels, balance, rng)
+        return torch.bincount(labels[drawn - 7]).tolist()
+
+    assert counts(0.0) == [640, 128, 40, 10]
+    assert counts(0.5) == [640, 128, 160, 80]  # a fifth of the largest is not rare yet
+    assert counts(1.0) == [640, 128, 640, 640]
+    assert not len(fn.repeated(index[:0], labels[:0], 0.5, torch.Generator()))

@@ -25,6 +25,7 @@ TOLERANCE = 1e-2  # on the mean log-likelihood
 EXTRA_VARIANCE = 5e-4  # of values normalised to [0, 1]
 EXACT_UP_TO = 20_000  # more values than this are fitted through a histogram
 LEAST_KEPT = 0.5  # a mirrored split that keeps less than this share is not to be trusted
+RARE = 5.0  # a class is rare where the largest one has more than so many times its labels
 BINS = 8192  # a bin is then 1/180 of the least standard deviation
 BLOCK = 1 << 18  # values at a time that stay in the processor's cache
 
@@ -83,8 +84,8 @@ def label_shares(labels: Tensor, classes: int) -> Tensor:
 def repeated(index: Tensor, labels: Tensor, balance: float, rng: torch.Generator) -> Tensor:
     """The examples `index` (n,), those of rare classes several times, (m,).
 
-    An example of a class with count n_c comes (max n / n_c)^balance times, rounded at random: once
-    each where all classes are equally frequent.
+    An example of a class with count n_c comes (max n / n_c)^balance times, rounded at random, where
+    that class is rare: `RARE` times less frequent than the largest one. All others come once.
 
     Args:
         index: (n,) examples.
@@ -95,7 +96,8 @@ def repeated(index: Tensor, labels: Tensor, balance: float, rng: torch.Generator
     if not balance or not len(index):
         return index
     counts = torch.bincount(labels).double()
-    times = (counts.max() / counts.clamp_min(1)).pow(balance)[labels].cpu()
+    ratio = counts.max() / counts.clamp_min(1)
+    times = torch.where(ratio > RARE, ratio.pow(balance), 1.0)[labels].cpu()
     whole = (times + torch.rand(len(times), generator=rng, dtype=torch.float64)).floor().long()
     return index.cpu().repeat_interleave(whole)
 
