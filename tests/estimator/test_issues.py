@@ -22,7 +22,7 @@ PROBS = cross_val_predict(
 
 
 def quick() -> NoisyLabelClassifier:
-    return NoisyLabelClassifier("ce", epochs=6)
+    return NoisyLabelClassifier("ce", epochs=6, calibrate="quick")
 
 
 def test_a_mask_or_ranked_indices() -> None:

@@ -13,11 +13,12 @@ from labelproof import load_model, pipeline
 from labelproof.data.readers.arrays import as_inputs
 from labelproof.functional.softmax_regression import CrossFit
 from labelproof.judging.joining import LEAST_SHARE, PREFERENCE, join
+from labelproof.judging.link import Link, Partner
 from labelproof.run_files import CALIBRATION, SUMMARY
 from labelproof.runs.spec import RunSpec
 
 SIZE, CLASSES = 400, 4
-SHORT = {"epochs": 2, "steps": 60}
+SHORT = {"epochs": 2, "steps": 20}
 
 
 def scored(right: float, seed: int, labels: torch.Tensor) -> torch.Tensor:
@@ -66,6 +67,16 @@ def test_the_louder_one_does_not_decide(labels: torch.Tensor) -> None:
     x = torch.randn(5, CLASSES, generator=torch.Generator().manual_seed(0)).double()
     told = [plain.partner.joined(x, x), loud.partner.joined(100 * x, x)]
     assert torch.equal(told[0].argmax(1), told[1].argmax(1))
+
+
+def test_network_and_regression_are_added_by_their_factors() -> None:
+    weight, bias = torch.tensor([[1.0, 0.0, 2.0], [0.0, 1.0, -1.0]]), torch.tensor([0.5, 0.0, 0.0])
+    partner = Partner(weight=weight, bias=bias, network=2.0, linear=10.0)
+    scores, x = torch.tensor([[1.0, 2.0, 3.0]]), torch.tensor([[1.0, 3.0]])
+    expected = torch.tensor([[2 + 15.0, 4 + 30.0, 6 - 10.0]])
+    assert torch.equal(partner.joined(scores, x), expected)
+    assert torch.equal(Link(partner=partner).joined(scores, x), expected)
+    assert Link().joined(scores, x) is scores
 
 
 def noisy_table(path: Path) -> np.ndarray:
