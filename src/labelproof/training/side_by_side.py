@@ -89,6 +89,7 @@ class Beside:
                     raise content
                 if kind == "value":
                     found[number] = content
+                    self._processes[number].join()
                     _retell(told, epochs.get(number, []))
                 else:
                     epochs.setdefault(number, []).append(content)
