@@ -9,7 +9,7 @@ import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -21,17 +21,18 @@ SIGNALS = (signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal
 SAME = ("labels.csv", "model.safetensors", "calibration.json", "reading.json")
 BUSY = 2  # exit code of a command that another process keeps from its folder
 SHORT = ("--set", "steps=8")  # DPC takes 200 otherwise, however few examples there are
+TRIALS = (2000, 2)  # examples and classes; with fewer, trials choose nothing
 LEFT = ("calibration", "trials")  # folders that must be gone at the end
 
 
-def data(root: Path) -> Path:
-    """Three clouds of points, a fifth of them with a wrong label."""
-    rng = np.random.default_rng(0)
-    y = np.arange(90) % 3
-    x = rng.normal(size=(90, 6)).astype(np.float32) + 3 * np.eye(6, dtype=np.float32)[y]
-    given = np.where(rng.random(90) < 0.2, rng.integers(0, 3, 90), y)
-    np.savez(root / "points.npz", x=x, y=given)
-    return root / "points.npz"
+def data(root: Path, size: int = 90, classes: int = 3) -> Path:
+    """Clouds of points, a fifth of them with a wrong label."""
+    rng, path = np.random.default_rng(0), root / f"points-{size}.npz"
+    y = np.arange(size) % classes
+    x = rng.normal(size=(size, 6)).astype(np.float32) + 3 * np.eye(6, dtype=np.float32)[y]
+    given = np.where(rng.random(size) < 0.2, rng.integers(0, classes, size), y)
+    np.savez(path, x=x, y=given)
+    return path
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,9 +48,9 @@ def victims(path: Path, root: Path) -> Iterator[tuple[str, Victim]]:
     """Every method with calibration on folds, the choice by trials, the report, and a bench."""
     from labelproof.methods import METHODS
 
-    def fit(*options: str) -> Victim:
+    def fit(*options: str, of: Path = path) -> Victim:
         return Victim(
-            words=lambda out: ["fit", str(path), *options, "--out", str(out), "--resume"],
+            words=lambda out: ["fit", str(of), *options, "--out", str(out), "--resume"],
             differs=difference,
         )
 
@@ -57,8 +58,10 @@ def victims(path: Path, root: Path) -> Iterator[tuple[str, Victim]]:
         short = SHORT if name == "dpc" else ()
         yield name, fit("--method", name, "--epochs", "4", "--device", "cpu", *short)
     yield "auto", fit("--method", "auto", "--epochs", "4", "--device", "cpu", *SHORT)
-    open_ = ("--set", "lambda_u=auto", *SHORT)
-    yield "dpc, trials", fit("--method", "dpc", "--epochs", "6", *open_)
+    open_ = ("--set", "lambda_u=auto", *SHORT, "--calibrate", "quick")
+    many = data(root, *TRIALS)
+    tried = fit("--method", "dpc", "--epochs", "6", *open_, of=many)
+    yield "dpc, trials", replace(tried, differs=trials)
     begun = root / "begun"
     run(fit("--method", "ce", "--epochs", "2", "--calibrate", "quick").words(begun), root / "log")
     yield "report", Victim(words=lambda out: ["report", str(out)], differs=pages, begun=begun)
@@ -133,6 +136,16 @@ def pages(whole: Path, other: Path) -> str:
     if texts[0].replace(str(whole), str(other)) != texts[1]:
         return "report.html differs"
     return _left(other)
+
+
+def trials(whole: Path, other: Path) -> str:
+    """What differs between two runs that chose a setting by trials."""
+    chosen = [json.loads((folder / "run.json").read_text())["chosen"] for folder in (whole, other)]
+    for choice in (choice for choices in chosen for choice in choices.values()):
+        del choice["seconds"]
+        if not choice["trials"]:
+            return "no trials were made"
+    return "another choice" if chosen[0] != chosen[1] else difference(whole, other)
 
 
 def cells(whole: Path, other: Path) -> str:
