@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from campaign import disks, kills, readers, server
+from campaign import children, disks, kills, readers, server
 from campaign.readers import Tally
 
 ROUNDS = 50  # with --minutes: the counts are spread over so many rounds of all parts
@@ -66,6 +66,7 @@ def _round(asked: argparse.Namespace, seed: int, share: int) -> Iterator[tuple[s
             found = readers.campaign(root / "readers", inputs, seed, asked.only)
             yield from (("mutated inputs", *row) for row in found)
     finally:
+        children.end_all()
         shutil.rmtree(root, ignore_errors=True)
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+
+_running: set[int] = set()  # process ids of children that were not waited for
 
 
 def start(words: Sequence[str], log: Path, folder: Path | None = None) -> int:
@@ -18,6 +21,7 @@ def start(words: Sequence[str], log: Path, folder: Path | None = None) -> int:
 
     child = os.fork()
     if child:
+        _running.add(child)
         return child
     code = 70
     try:
@@ -48,11 +52,21 @@ def ended(child: int, limit: float = 300.0) -> int:
     while time.monotonic() < stop:
         found, status = os.waitpid(child, os.WNOHANG)
         if found:
+            _running.discard(child)
             return os.waitstatus_to_exitcode(status)
         time.sleep(0.005)
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     raise TimeoutError(f"process {child} did not end in {limit:g} s")
+
+
+def end_all() -> None:
+    """Kill the children that still run, with all that they started."""
+    for child in _running:
+        for kill in (os.kill, os.killpg):  # the group may not be there yet
+            with contextlib.suppress(ProcessLookupError):
+                kill(child, signal.SIGKILL)
+    _running.clear()
 
 
 def alone(child: int, limit: float = 10.0) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from campaign.children import ended, run, start
-from campaign.kills import data, difference
+from campaign.kills import SHORT, data, difference
 from campaign.readers import Tally
 
 
@@ -37,6 +37,7 @@ def words(path: Path, out: Path) -> list[str]:
         "dpc",
         "--epochs",
         "4",
+        *SHORT,
         "--device",
         "cpu",
         "--out",
