@@ -21,7 +21,6 @@ Scope = Literal["suspects", "all"]
 Order = Literal["suspicion", "gain"]
 Status = Literal["open", "decided", "skipped", "any"]
 OPEN, DECIDED, SKIPPED = 0, 1, 2
-CODES = {"open": OPEN, "decided": DECIDED, "skipped": SKIPPED}
 LARGEST_PAGE = 200
 
 
