@@ -98,9 +98,8 @@ def calibrate(
     Args:
         result: the run.
         trunk: makes a new network like the run's.
-        how: "folds" trains the method again without each of some folds of the training set; "quick"
-            trusts the run's own view of the examples it was trained on, which is right only where
-            there are many more examples than the network can memorise; "off" leaves all as it is.
+        how: "folds" trains again without each of some folds; "quick" trusts the run's own view,
+            which is right only where a network cannot memorise its examples; "off" does nothing.
         rule: which labels are called suspects.
         joins: whether a softmax regression may predict along with the method.
         seed: decides the folds and how they are trained.
