@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ import torch
 from labelproof.errors import BadInput, RunFailed
 from labelproof.training import side_by_side
 from labelproof.training.log import Reporter, Silent
-from labelproof.training.side_by_side import beside, one_thread, processes
+from labelproof.training.side_by_side import Work, at_once, beside, can_fork, one_thread
 
 CPU = torch.device("cpu")
 
@@ -29,6 +31,12 @@ def _two_threads() -> Iterator[None]:
     torch.set_num_threads(2)
     yield
     torch.set_num_threads(before)
+
+
+def values(works: list[Work], room: int) -> list[Any]:
+    with beside(works, room) as begun:
+        assert begun is not None
+        return begun.values()
 
 
 def test_values_come_in_order_from_processes_with_one_thread() -> None:
@@ -141,18 +149,81 @@ with beside([work, work], 2) as begun:
     assert not any(map(_alive, pids))
 
 
-def test_where_work_stays_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert [processes(CPU, count) for count in (1, 2, 5)] == [1, 2, 2]
-    assert processes(torch.device("meta"), 5) == 1
+def test_how_many_at_once_follows_from_the_threads() -> None:
+    assert [at_once(CPU, count) for count in (1, 2, 5)] == [1, 2, 2]
+    assert at_once(torch.device("meta"), 5) == 1
     with one_thread():
-        assert processes(CPU, 5) == 1
-    monkeypatch.setattr(side_by_side.torch.cuda, "is_available", lambda: True)
-    assert processes(CPU, 5) == 1
-    monkeypatch.undo()
-    monkeypatch.setattr(side_by_side.torch, "get_num_threads", lambda: 16)
-    assert [processes(CPU, count) for count in (2, 10)] == [1, 10]
+        assert at_once(CPU, 5) == 1
+    torch.set_num_threads(16)
+    assert [at_once(CPU, count) for count in (2, 10)] == [1, 10]
+
+
+def test_where_no_process_is_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    assert can_fork()
+    with ThreadPoolExecutor(1) as pool:
+        assert not pool.submit(can_fork).result()
+    with monkeypatch.context() as here:
+        here.setenv("OMP_NUM_THREADS", "1")
+        assert not can_fork()
+    with monkeypatch.context() as here:
+        here.setattr(side_by_side.torch.cuda, "is_available", lambda: True)
+        assert not can_fork()
     monkeypatch.setattr(side_by_side.sys, "platform", "darwin")
-    assert processes(CPU, 10) == 1
+    assert not can_fork()
+
+
+def test_a_fork_that_fails_ends_those_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    forks = [os.fork, os.fork]
+    monkeypatch.setattr(os, "fork", lambda: forks.pop()() if forks else _refused())
+    with beside([lambda reporter: time.sleep(60)] * 3, 3) as begun:
+        assert begun is None
+        assert not forks
+        assert not multiprocessing.active_children()
+
+
+def _refused() -> int:
+    raise BlockingIOError(11, "no more processes")
+
+
+def test_ctrl_c_comes_after_all_are_begun() -> None:
+    """A child that inherits the signal must not unwind as its parent would."""
+
+    def interrupting(reporter: Reporter) -> None:
+        time.sleep(60)
+
+    fork, before = os.fork, signal.getsignal(signal.SIGINT)
+
+    def forked() -> int:
+        if (child := fork()) != 0:
+            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(child, signal.SIGINT)
+        return child
+
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.MonkeyPatch.context() as here:
+            here.setattr(os, "fork", forked)
+            with pytest.raises(KeyboardInterrupt):
+                values([interrupting] * 3, 3)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert not multiprocessing.active_children()
+
+
+def test_an_error_that_cannot_be_sent_is_told_in_words() -> None:
+    class Odd(Exception):
+        def __init__(self, first: int, second: int) -> None:
+            super().__init__(f"{first} and {second}")
+
+    def fail(error: Exception, reporter: Reporter) -> None:
+        raise error
+
+    with pytest.raises(RunFailed, match="Odd: 1 and 2"):
+        values([partial(fail, Odd(1, 2))], 1)
+    with pytest.raises(TypeError, match="of a network") as raised:
+        values([partial(fail, TypeError("of a network"))], 1)
+    assert "in fail" in raised.value.__notes__[0]
 
 
 def _alive(pid: int) -> bool:

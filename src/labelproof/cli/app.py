@@ -14,6 +14,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
 import labelproof
+from labelproof.collecting import paused
 
 Home = tuple[str, str]  # the module of a command, and the first sentences of its help
 FIRST: Mapping[str, Home] = {
@@ -133,7 +134,9 @@ def _lazy(homes: Mapping[str, Home]) -> type[TyperGroup]:
 def load(name: str | None, home: Home) -> Any:
     """The command itself, from its module."""
     single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    single.command(name, cls=Once)(vars(import_module(home[0]))[str(name)])
+    with paused():
+        module = import_module(home[0])
+    single.command(name, cls=Once)(vars(module)[str(name)])
     return typer.main.get_command(single)
 
 

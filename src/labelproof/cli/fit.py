@@ -19,6 +19,7 @@ from labelproof.cli.multilabel import runs_of
 from labelproof.cli.plan_lines import run_line, scratch_lines
 from labelproof.cli.read_data import read
 from labelproof.cli.specs import spec_from
+from labelproof.collecting import paused
 from labelproof.judging import wording
 from labelproof.report.several import write_joint
 from labelproof.run_files import LABELS, REPORT, RUN
@@ -168,7 +169,8 @@ def _alone(spec: RunSpec, resume: bool, here: Ranks) -> bool:
 
 def _announce(console: Console, parts: Assembled) -> None:
     """What the run will do, and how long that takes here."""
-    torch.optim.SGD([torch.zeros(1)], lr=0.1)  # imports much; a timer must not interrupt that
+    with paused():
+        torch.optim.SGD([torch.zeros(1)], lr=0.1)  # imports much; a timer must not interrupt it
     coming, lines = forecast(parts, patience=PATIENCE, most=MEASURED), [run_line(parts)]
     if coming.measured or parts.prepared.task.kind == "images":
         lines.append(f"Time:    {coming.total()} on this machine")

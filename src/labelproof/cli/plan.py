@@ -24,6 +24,7 @@ from labelproof.cli.plan_lines import (
 )
 from labelproof.cli.read_data import read_like, read_raw
 from labelproof.cli.specs import spec_from
+from labelproof.collecting import paused
 from labelproof.data.encoders.glance import glance
 from labelproof.data.encoders.registry import NONE
 from labelproof.data.readers.sampling import standing_for_all
@@ -101,7 +102,8 @@ def _show(spec: RunSpec, details: bool, show_views: Path | None, console: Consol
     console.print(
         "\n".join([*lines, *column_lines(read), *encoder_line(seen, name), run_line(parts)])
     )
-    torch.optim.SGD([torch.zeros(1)], lr=0.1)  # imports much; a timer must not interrupt that
+    with paused():
+        torch.optim.SGD([torch.zeros(1)], lr=0.1)  # imports much; a timer must not interrupt it
     with Console(stderr=True).status("measuring a few batches"):
         coming = forecast(parts, seen.seconds * (1 + tested / len(raw)))
     console.print("\n".join(time_lines(coming, parts)))

@@ -202,7 +202,7 @@ def cross_fit_nested(
 def predicts_worse(log_probs: Tensor, others: Tensor, labels: Tensor) -> bool:
     """Whether labels (N,) are predicted clearly worse by the first log-probabilities (N, C).
 
-    Fewer labels are predicted; or no more of them, and their likelihood is far lower. In standard
+    Fewer labels are predicted; or about as many, and their likelihood is far lower. In standard
     errors of the mean difference.
     """
     hits = [(said.argmax(1) == labels).double() for said in (others, log_probs)]
@@ -214,7 +214,7 @@ def predicts_worse(log_probs: Tensor, others: Tensor, labels: Tensor) -> bool:
 def _standard_errors(differences: Tensor) -> float:
     """The mean of differences (N,) in its standard errors; 0 where all are 0."""
     error = differences.std() / math.sqrt(len(differences))
-    return float(differences.mean() / error) if error > 0 else 0.0
+    return float(differences.mean() / error.clamp_min(1e-12))
 
 
 def fit_to(

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -35,7 +36,7 @@ from labelproof.judging.numbers import Floats
 from labelproof.judging.stacking import MOST_NEIGHBOURED, MOST_NUMBERS, neighbours, regression
 from labelproof.training.log import Parts, Reporter, Silent
 from labelproof.training.run import collected, forward_all
-from labelproof.training.side_by_side import Beside, Work, beside, one_thread, processes
+from labelproof.training.side_by_side import Beside, Work, at_once, beside, can_fork, one_thread
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,25 +66,35 @@ def unseen_views(
 def begun_beside(again: Again) -> Iterator[Beside | None]:
     """Begin that beside what the block does, where this ends sooner than one after the other.
 
-    The block then has one thread. None where nothing was begun.
+    The block then has one thread, even where no process can be begun: the same threads give the
+    same bits everywhere. None where nothing was begun.
     """
-    task, device = again.task, again.device
-    if task.size < FEWEST or rounds(task, device) == _rounds_of_folds(task, device):
+    task, room = again.task, _room(again.task, again.device)
+    if task.size < FEWEST or not _ends_sooner(task, room):
         yield None
         return
-    with beside(works_of(again), _room(task, device) - 1) as begun, one_thread():
-        yield begun
+    with one_thread():
+        if not _can_fork(task):
+            yield None
+            return
+        with beside(works_of(again), room - 1) as begun:
+            yield begun
 
 
 def rounds(task: Task, device: torch.device) -> int:
     """How many times as long as the run's own training the folds take after it."""
-    room = _room(task, device)
-    together = math.ceil((fold_count(task) + 1) / room) - 1  # some folds beside it
-    return min(together, _rounds_of_folds(task, device)) if room > 1 else fold_count(task)
+    count, room = fold_count(task), _room(task, device)
+    if not _can_fork(task):
+        return count
+    return (
+        math.ceil((count + 1) / room) - 1 if _ends_sooner(task, room) else math.ceil(count / room)
+    )
 
 
-def _rounds_of_folds(task: Task, device: torch.device) -> int:
-    return math.ceil(fold_count(task) / _room(task, device))
+def _ends_sooner(task: Task, room: int) -> bool:
+    """Whether folds beside the run's own training, `room` at once, save a round of trainings."""
+    count = fold_count(task)
+    return room > 1 and math.ceil((count + 1) / room) < 1 + math.ceil(count / room)
 
 
 def works_of(again: Again) -> list[Work]:
@@ -91,22 +102,26 @@ def works_of(again: Again) -> list[Work]:
     return [*fold_works(again), partial(_cheap_work, again)]
 
 
-def _values(again: Again, progress: Parts | None, begun: Beside | None) -> list[Tensor]:
+def _values(again: Again, progress: Parts | None, begun: Beside | None) -> list[Any]:
+    """What each of the works gives."""
     if begun:
         begun.more_room()
         return begun.values(progress)
     works, room = works_of(again), _room(again.task, again.device)
     if room == 1:
         return [work(progress or Silent()) for work in works]
-    with beside(works, room) as now:
-        return now.values(progress)
+    with one_thread(), beside(works, room) if _can_fork(again.task) else nullcontext() as now:
+        return now.values(progress) if now else [work(progress or Silent()) for work in works]
 
 
 def _room(task: Task, device: torch.device) -> int:
-    """How many trainings can be done at once: of vectors in memory, as many as there are cores."""
-    if task.kind != "vectors" or not task.x.resident:
-        return 1
-    return processes(device, fold_count(task))
+    """How many trainings to do at once: of vectors, as many as there are cores."""
+    return at_once(device, fold_count(task)) if task.kind == "vectors" else 1
+
+
+def _can_fork(task: Task) -> bool:
+    """Whether processes can share the data: files that are read would share their position."""
+    return task.x.resident and can_fork()
 
 
 def _cheap_work(again: Again, reporter: Reporter) -> tuple[CrossFit | None, list[Floats]]:

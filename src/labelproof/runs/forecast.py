@@ -99,9 +99,17 @@ def _measure(
                 part = part_of(task, (folds(task.y, count, seed=0) > 0).nonzero().squeeze(1))
                 shorter = suited_to_fold(method, task.size, count)
                 fold = estimate(part, shorter, trunk, device).seconds
-    except (OutOfTime, RunFailed):
-        pass
+    except Exception as error:
+        if not _expected(error):
+            raise
     return found, trials, fold
+
+
+def _expected(error: BaseException | None) -> bool:
+    """Whether it is the end of the time, perhaps inside an error of a compiler, or a failed run."""
+    if isinstance(error, (OutOfTime, RunFailed)):
+        return True
+    return error is not None and _expected(error.__cause__ or error.__context__)
 
 
 def _quick(found: Estimate, size: int, end: float) -> bool:

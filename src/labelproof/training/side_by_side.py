@@ -15,10 +15,10 @@ import pickle
 import signal
 import sys
 import threading
+import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from multiprocessing.connection import Connection, wait
-from multiprocessing.synchronize import Semaphore
 from typing import Any
 
 import torch
@@ -29,53 +29,72 @@ from labelproof.training.log import Reporter, Silent
 
 Work = Callable[[Reporter], Any]  # does a piece of work, tells how it goes, gives what can be sent
 PR_SET_PDEATHSIG = 1  # Linux: a signal when the parent ends
+STOPS = (signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if sys.platform != "win32" else []))
 
 
-def processes(device: torch.device, count: int) -> int:
-    """How many of `count` pieces of work can be done at once; 1 where all stay in this process.
+def at_once(device: torch.device, count: int) -> int:
+    """How many of `count` pieces of work to do at once, each with one thread, by the threads here.
 
-    Forks need Linux, a main thread that may have children, and no GPU that was begun to be used.
+    1: one piece after the other, with all threads. That is faster on a GPU, and with many more
+    threads than pieces.
     """
     threads = torch.get_num_threads()
-    possible = (
+    apart = device.type == "cpu" and ranks.now().world == 1 and 2 * count >= threads
+    return min(threads, count) if apart else 1
+
+
+def can_fork() -> bool:
+    """Whether this process may begin others. The results are the same where it may not.
+
+    Forks need Linux, the main thread, no GPU that was begun to be used, and no `OMP_NUM_THREADS=1`,
+    with which a person asks for one process.
+    """
+    return (
         sys.platform == "linux"
-        and device.type == "cpu"
+        and os.environ.get("OMP_NUM_THREADS") != "1"
         and not torch.cuda.is_available()
-        and ranks.now().world == 1
         and threading.current_thread() is threading.main_thread()
         and not multiprocessing.current_process().daemon
     )
-    # with many more threads than pieces, all threads on one piece after the other are faster
-    return min(threads, count) if possible and 2 * count >= threads else 1
 
 
 class Beside:
     """Pieces of work in processes beside this one, `room` of them at once."""
 
     def __init__(self, works: Sequence[Work], room: int) -> None:
+        self._processes: list[Any] = []
+        self._messages: list[Connection] = []
+        self._places = os.pipe()  # a byte for each piece that may begin
+        try:
+            with _stops_wait(), warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)  # of threads that do nothing
+                for work in works:
+                    self._begin(work)
+        except BaseException:
+            self.stop()
+            raise
+        for _ in range(room):
+            self.more_room()
+
+    def _begin(self, work: Work) -> None:
         context = multiprocessing.get_context("fork")
-        self._room = context.Semaphore(room)
-        self._processes, self._messages = [], list[Connection]()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of threads that do nothing now
-            for work in works:
-                messages, sent = context.Pipe(duplex=False)
-                process = context.Process(
-                    target=_do, args=(work, sent, self._room, os.getpid()), daemon=True
-                )
-                process.start()
-                sent.close()  # so that the end of the process is the end of the messages
-                self._processes.append(process)
-                self._messages.append(messages)
+        messages, sent = context.Pipe(duplex=False)
+        self._messages.append(messages)
+        process = context.Process(
+            target=_do, args=(work, sent, self._places, os.getpid()), daemon=True
+        )
+        process.start()
+        sent.close()  # so that the end of the process is the end of the messages
+        self._processes.append(process)
 
     def more_room(self) -> None:
         """Let one more piece be done at once."""
-        self._room.release()
+        os.write(self._places[1], b".")
 
     def values(self, reporter: Reporter | None = None) -> list[Any]:
         """What each piece gives, in order; an error of one is raised here.
 
-        The reporter is told of a piece when it ends, and of a step for each of its epochs.
+        The reporter is told of a piece when it ends, and of a step for each of its messages.
         """
         told = reporter or Silent()
         found: dict[int, Any] = {}
@@ -99,32 +118,49 @@ class Beside:
     def _next(self, number: int) -> tuple[str, Any]:
         try:
             return pickle.loads(self._messages[number].recv_bytes())  # type: ignore[no-any-return]
-        except EOFError:
+        except (EOFError, OSError):  # it ended, perhaps in the middle of a message
             self._processes[number].join()
             code = self._processes[number].exitcode
+            why = "; it may have run out of memory" if code == -signal.SIGKILL else ""
             raise RunFailed(
-                f"a process that trained on a part of the data ended early (exit code {code}); it "
-                "may have run out of memory. Go on with --resume, or set OMP_NUM_THREADS=1 to "
-                "train in one process."
+                f"a process that trained without a fold ended early (exit code {code}){why}. "
+                "Continue with --resume; with OMP_NUM_THREADS=1 it stays in one process."
             ) from None
 
     def stop(self) -> None:
         """End all processes; what they have saved stays."""
         for process in self._processes:
             process.kill()
-        for process, messages in zip(self._processes, self._messages, strict=True):
+        for process in self._processes:
             process.join()
+        for messages in self._messages:
             messages.close()
+        for end in self._places:
+            os.close(end)
 
 
 @contextlib.contextmanager
-def beside(works: Sequence[Work], room: int) -> Iterator[Beside]:
-    """Do these pieces in processes while the block runs."""
-    begun = Beside(works, room)
+def beside(works: Sequence[Work], room: int) -> Iterator[Beside | None]:
+    """Do these pieces in processes while the block runs; None where they cannot be begun."""
+    try:
+        begun = Beside(works, room)
+    except OSError:  # too many processes, no memory for one more
+        yield None
+        return
     try:
         yield begun
     finally:
         begun.stop()
+
+
+@contextlib.contextmanager
+def _stops_wait() -> Iterator[None]:
+    """Let Ctrl-C and its kin come after the block, so that no process is begun by half."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextlib.contextmanager
@@ -163,19 +199,32 @@ def _retell(reporter: Reporter, told: list[Mapping[str, Any]]) -> None:
     reporter.close()
 
 
-def _do(work: Work, sent: Connection, room: Semaphore, parent: int) -> None:
+def _do(work: Work, sent: Connection, places: tuple[int, int], parent: int) -> None:
     """A child: do one piece of work and send what it gives."""
     _end_with(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears it too, and ends this process
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGALRM):
         signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
     sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115  the parent speaks
     torch.set_num_threads(1)
-    with room:
-        try:
-            _send(sent, "value", work(_Told(sent)))
-        except (OSError, RuntimeError, ValueError) as error:  # as BadInput and RunFailed are
-            _send(sent, "error", error)
+    os.read(places[0], 1)
+    try:
+        kind, content = "value", work(_Told(sent))
+    except Exception as error:
+        kind, content = "error", _portable(error)
+    os.write(places[1], b".")  # before the parent has read what follows
+    _send(sent, kind, content)
+
+
+def _portable(error: Exception) -> Exception:
+    """The error with its traceback as a note, or its text where it cannot be sent."""
+    error.add_note(traceback.format_exc())
+    try:
+        same = type(pickle.loads(pickle.dumps(error))) is type(error)
+    except Exception:
+        same = False
+    return error if same else RunFailed(f"{type(error).__name__}: {error}")
 
 
 def _send(sent: Connection, kind: str, content: Any) -> None:
