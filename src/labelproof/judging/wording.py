@@ -14,7 +14,8 @@ def of_labels(summary: Mapping[str, Any], size: int) -> list[str]:
     trusted = level(summary) != "none"
     lines = list(summary.get("doubts") or ())
     word = "look wrong" if trusted else "would be the first to look at"
-    lines.append(f"{suspects:,} of {size:,} labels {word} ({suspects / size:.1%}).")
+    if trusted or suspects:
+        lines.append(f"{suspects:,} of {size:,} labels {word} ({suspects / size:.1%}).")
     lines += [*precision(summary), *noise(summary), *left_alone(summary)]
     return lines + (care(summary) if trusted else [])
 
