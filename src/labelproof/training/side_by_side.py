@@ -142,15 +142,14 @@ class Beside:
 @contextlib.contextmanager
 def beside(works: Sequence[Work], room: int) -> Iterator[Beside | None]:
     """Do these pieces in processes while the block runs; None where they cannot be begun."""
-    try:
+    begun = None
+    with contextlib.suppress(OSError):  # too many processes, or no memory for one more
         begun = Beside(works, room)
-    except OSError:  # too many processes, no memory for one more
-        yield None
-        return
     try:
         yield begun
     finally:
-        begun.stop()
+        if begun:
+            begun.stop()
 
 
 @contextlib.contextmanager
