@@ -155,11 +155,15 @@ def beside(works: Sequence[Work], room: int) -> Iterator[Beside | None]:
 @contextlib.contextmanager
 def _stops_wait() -> Iterator[None]:
     """Let Ctrl-C and its kin come after the block, so that no process is begun by half."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
+    came: list[int] = []  # a mask would not do: it holds for this thread alone
+    before = {stop: signal.signal(stop, lambda number, _: came.append(number)) for stop in STOPS}
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for stop, handler in before.items():
+            signal.signal(stop, handler or signal.SIG_DFL)
+        for number in set(came):
+            signal.raise_signal(number)
 
 
 @contextlib.contextmanager
@@ -204,7 +208,6 @@ def _do(work: Work, sent: Connection, places: tuple[int, int], parent: int) -> N
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears it too, and ends this process
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGALRM):
         signal.signal(number, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
     sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115  the parent speaks
     torch.set_num_threads(1)
     os.read(places[0], 1)
