@@ -270,9 +270,19 @@ def test_scripts_without_spaces_are_read_by_characters(tmp_path):
     ] * 4
     pd.DataFrame({"text": texts, "label": [0, 1, 0] * 4}).to_csv(tmp_path / "z.csv", index=False)
     examples = load(tmp_path / "z.csv", SourceOptions(text_column="text"))
-    assert examples.encoder.analyzer == "char"
     x = taken(examples)
     assert x[0] @ x[2] > x[1] @ x[2]
+
+
+def test_inflected_words_are_alike(tmp_path):
+    forms = ["войну", "войной", "войне", "война", "любовью", "любви", "любовь", "любовный"]
+    pd.DataFrame({"text": forms, "label": [0] * 4 + [1] * 4}).to_csv(
+        tmp_path / "i.csv", index=False
+    )
+    x = taken(load(tmp_path / "i.csv", SourceOptions(text_column="text")))
+    likeness = x @ x.T
+    assert likeness[:4, :4].min() > likeness[:4, 4:].max()
+    assert likeness[4:, 4:].min() > likeness[:4, 4:].max()
 
 
 def test_duplicate_texts_are_compared_by_their_letters(tmp_path):

@@ -44,7 +44,7 @@ class TextRecord(Struct, tag="text", tag_field="kind"):
     """encoder.json of texts."""
 
     column: str
-    analyzer: Literal["word", "char"]
+    analyzer: Literal["char_wb", "word", "char"]
     vocabulary: Annotated[list[str], Meta(min_length=1)]
 
 

