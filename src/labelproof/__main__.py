@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 from labelproof.exit_codes import carry_out
+from labelproof.freed_memory import keep_freed_memory
 
 if TYPE_CHECKING:
     import typer
@@ -24,6 +25,7 @@ BENCH = {
 
 def main() -> None:
     """Run the command line."""
+    keep_freed_memory()
     carry_out(lambda: application()(prog_name="labelproof"))
 
 

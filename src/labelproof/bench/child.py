@@ -17,12 +17,14 @@ import time
 from pathlib import Path
 
 from labelproof.exit_codes import carry_out
+from labelproof.freed_memory import keep_freed_memory
 
 PATIENCE = 20  # looks, half a second each, before a run that ignores Ctrl-C is ended
 
 
 def main() -> None:
     """Run one cell."""
+    keep_freed_memory()
     parent, maker = int(sys.argv[1]), sys.argv[2]
     threading.Thread(target=watch, args=(parent,), daemon=True).start()
     carry_out(lambda: run(maker, Path(sys.argv[3])))

@@ -15,8 +15,9 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from labelproof.nets.exchange import Cut, gather, take, total, use
+from labelproof.nets.exchange import Cut, gather, take, use
 from labelproof.nets.heads import MultiHead, Start
+from labelproof.nets.normalising import count, normalise
 
 
 class Share:
@@ -97,21 +98,13 @@ class _BatchNorm(nn.modules.batchnorm._BatchNorm):
         cut = self.share.cut
         if cut is None or not (self.training or self.running_mean is None):
             return super().forward(x)
-        channels = (1, -1) + (1,) * (x.ndim - 2)
-        values = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
-        # sums of distances from a value near the mean lose no digits when squared
-        near = values.new_zeros(x.shape[1]) if self.running_mean is None else self.running_mean
-        away = values - near.to(values.dtype, copy=True).view(channels)
-        dims = [dim for dim in range(x.ndim) if dim != 1]
-        sums = use(*total(away.sum(dims), away.square().sum(dims)))
-        count = x.numel() // x.shape[1] // len(x) * cut.total
-        mean = sums[0] / count
-        variance = (sums[1] / count - mean.square()).clamp_min(0)
-        self._remember(near + mean.detach(), variance.detach() * (count / (count - 1)))
-        out = (away - mean.view(channels)) * (variance + self.eps).rsqrt().view(channels)
-        if self.affine:
-            out = out * self.weight.view(channels) + self.bias.view(channels)
-        return out.to(x.dtype)
+        kind = torch.float32 if x.dtype in (torch.float16, torch.bfloat16) else x.dtype
+        weight = self.weight if self.affine else torch.ones(x.shape[1], dtype=kind, device=x.device)
+        bias = self.bias if self.affine else torch.zeros_like(weight)
+        out, mean, variance = normalise(x, weight, bias, cut, self.eps)
+        numbers = count(x, cut)
+        self._remember(mean, variance * (numbers / (numbers - 1)))
+        return out
 
     def _remember(self, mean: Tensor, variance: Tensor) -> None:
         """Move the running statistics as `nn.BatchNorm2d` does."""
