@@ -11,6 +11,7 @@ from PIL import Image
 
 from labelproof import BadInput, NoisyLabelClassifier
 from labelproof.data.encoders.apply import encoded
+from labelproof.data.encoders.texts import TextEncoder
 from labelproof.data.readers import SourceOptions, load
 
 
@@ -65,7 +66,13 @@ def test_a_text_of_five_megabytes_and_an_empty_one_are_encoded(tmp_path: Path) -
     vectors = examples.x.data.numpy()
     assert np.isfinite(vectors).all()
     assert (vectors[4] == 0).all()
-    assert "1 texts in column 'text' are blank" in examples.about["warnings"]
+    assert examples.about["warnings"] == [
+        "1 of 20 texts in column 'text' are blank",
+        "1 of 20 texts in column 'text' are cut after 100,000 characters",
+    ]
+    assert isinstance(examples.encoder, TextEncoder)
+    short = examples.encoder.transform(["long " * 20_000])
+    np.testing.assert_allclose(vectors[3], short[0], atol=1e-6)
 
 
 def test_texts_that_are_all_empty_are_refused(tmp_path: Path) -> None:

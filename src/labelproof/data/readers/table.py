@@ -20,6 +20,7 @@ from labelproof.data.encoders.columns import (
     unparsed,
 )
 from labelproof.data.encoders.texts import (
+    LONGEST,
     AnyTexts,
     fit_texts,
     use_transformer,
@@ -278,8 +279,7 @@ def _encode_texts(
 ) -> _EncodedRows:
     missing = column.isna().to_numpy()
     texts = ["" if gone else str(text) for text, gone in zip(column, missing, strict=True)]
-    empty = sum(not text.strip() for text in texts)
-    if empty == len(texts):
+    if not any(text.strip() for text in texts):
         raise BadInput(
             f"expected texts in column {name!r} of {what}, but all are blank; "
             "name another column with --text-column"
@@ -292,5 +292,18 @@ def _encode_texts(
         vectors=encoder.transform(texts),
         encoder=encoder,
         captions=texts,
-        warnings=(f"{empty} texts in column {name!r} are blank",) if empty else (),
+        warnings=_odd_texts(texts, name),
+    )
+
+
+def _odd_texts(texts: list[str], name: str) -> tuple[str, ...]:
+    """What to say of texts that are blank, or too long to be read whole."""
+    counts = {
+        "are blank": sum(not text.strip() for text in texts),
+        f"are cut after {LONGEST:,} characters": sum(len(text) > LONGEST for text in texts),
+    }
+    return tuple(
+        f"{count} of {len(texts)} texts in column {name!r} {what}"
+        for what, count in counts.items()
+        if count
     )
