@@ -165,6 +165,14 @@ def test_damaged_npz(tmp_path):
         load(save(tmp_path / "k.npz", inputs=np.eye(4), y=LABELS))
 
 
+def test_a_built_in_set_beside_a_folder_of_its_name_says_so(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert not load("digits").about.get("warnings")
+    (tmp_path / "digits").mkdir()
+    (note,) = load("digits").about["warnings"]
+    assert note.startswith("digits is the built-in set, although there is a file or folder")
+
+
 def test_digits():
     examples = load("digits")
     bunch = load_digits()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from labelproof.data.encoders.encode import default_cache
@@ -45,9 +46,10 @@ def load(
         return encode_like(pictures, like, options.cache or default_cache(), progress)
     if like is None:
         _check_options(data, options)
-    if str(data) in NAMES:
-        return load_named(str(data), options, like, progress)
     path = Path(data)
+    if str(data) in NAMES:
+        found = load_named(str(data), options, like, progress)
+        return _with_note(found, f"{data} is the built-in set") if path.exists() else found
     if not path.exists():
         raise BadInput(
             f"expected a data set, but there is no file or folder {str(data)!r} and no built-in "
@@ -74,6 +76,13 @@ def load(
         "expected an .npz file, a table (CSV, Parquet, JSON lines, Excel) or a folder, but "
         f"{printable(path.name)} is none of these by its suffix; rename or convert it"
     )
+
+
+def _with_note(examples: Examples, what: str) -> Examples:
+    """Built-in data, with a word on the file or folder that has the same name."""
+    note = f"{what}, although there is a file or folder of that name; write ./ before it to use it"
+    warnings = [*examples.about.get("warnings", ()), note]
+    return replace(examples, about={**examples.about, "warnings": warnings})
 
 
 def _check_options(data: str | Path, options: SourceOptions) -> None:
