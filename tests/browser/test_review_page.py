@@ -15,6 +15,9 @@ from pages import Page, Server
 sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
 from made_runs import made_run, table
 
+from labelproof.report import write as write_report
+from labelproof.runs.seal import sealed
+
 Serve = Callable[[Path], Server]
 Served = Callable[[Path], str]
 
@@ -294,3 +297,9 @@ def test_the_report_needs_no_network_and_fits_a_phone(page: Page, run: Path) -> 
     assert page.complaints() == []
     page.open(address, dark=True)
     assert page.js("getComputedStyle(document.body).backgroundColor") != light
+    record = json.loads((run / "run.json").read_text())
+    record["command"] = ["labelproof", "fit", "data.csv", *["--drop-column", "of-no-use"] * 9]
+    (run / "run.json").write_text(json.dumps(sealed(record)))
+    page.open(write_report(run).as_uri(), width=360, height=740)
+    assert "of-no-use" in page.js("document.querySelector('footer').textContent")
+    assert page.js("document.documentElement.scrollWidth") <= 360  # a long command is broken

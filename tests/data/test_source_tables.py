@@ -12,6 +12,7 @@ import pytest
 import torch
 from source_files import picture
 
+from labelproof.data.encoders.columns import row_caption
 from labelproof.data.readers import (
     SourceOptions,
     find_duplicates,
@@ -83,6 +84,11 @@ def test_columns_become_numbers(people_path):
     assert examples.classes == ("no", "yes")
     assert examples.captions[1].startswith("age=")
     assert "city=" in examples.captions[1]
+
+
+def test_a_row_in_short_leaves_out_gaps_and_shows_where_it_cuts():
+    row = row_caption({"a": np.array([1.5]), "b": np.array([np.nan]), "c": np.array(["x" * 30])})
+    assert row(0) == f"a=1.5, c={'x' * 23}…"
 
 
 def test_test_table_uses_the_encoding_of_training(people_path, tmp_path):

@@ -58,6 +58,8 @@ def test_groups_and_report(run: Path) -> None:
     assert "Health of the data" in page
     assert "Near-duplicates with different labels" in page
     assert "phone" in page
+    assert '<span class="sure">distance ' in page
+    assert "the first 1 of 1" not in page  # two examples were found, and their one pair is shown
 
 
 def test_an_unknown_group_is_refused(run: Path) -> None:

@@ -7,6 +7,7 @@ import csv
 import hashlib
 import io
 import itertools
+import json
 import re
 import shutil
 from collections import Counter
@@ -21,6 +22,7 @@ from typer.testing import CliRunner
 from labelproof.cli.app import app
 from labelproof.errors import BadInput
 from labelproof.report import write
+from labelproof.runs.seal import sealed
 
 
 class Page(HTMLParser):
@@ -232,6 +234,20 @@ def test_a_run_without_suspects_says_so(tmp_path: Path) -> None:
     text = page_of(run).text()
     assert "0 of 60 labels look wrong" in text
     assert "use the model as it is" in text
+    told = json.loads((run / "summary.json").read_text())
+    told["trust"] = {"level": "none", "reasons": ["60 examples are too few."]}
+    (run / "summary.json").write_text(json.dumps(told))
+    text = page_of(run).text()
+    assert "because these labels cannot be judged" in text
+    assert "use the model as it is" not in text
+    assert "no label is another class more likely" not in text
+
+
+def test_the_command_begins_as_a_person_types_it(tmp_path: Path) -> None:
+    run = made_run(tmp_path / "run", command=["/somewhere/labelproof/__main__.py", "fit", "d.npz"])
+    record = sealed(json.loads((run / "run.json").read_text()))
+    (run / "run.json").write_text(json.dumps(record))
+    assert "labelproof fit d.npz" in page_of(run).text()
 
 
 def test_headings_images_tables_and_drawings_can_be_read_aloud(pictured: Path) -> None:

@@ -35,6 +35,7 @@ def test_every_column_is_fitted_and_one_report_links_all(tmp_path: Path) -> None
         assert '"label_column": "' in header
     page = (tmp_path / "run" / "report.html").read_text()
     assert all(f'href="{name}/report.html"' in page for name in folders)
+    assert " labels look wrong; 0 examples in two columns or more." in page
     with (tmp_path / "run" / "labels.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 160

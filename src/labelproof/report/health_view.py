@@ -8,6 +8,7 @@ from typing import Any
 
 from labelproof.report.example_view import Picture, Shown, shorten
 from labelproof.report.facts import Facts
+from labelproof.report.sentences import many
 
 MOST = 8  # entries of a finding that are shown
 EDGE = 120
@@ -60,28 +61,36 @@ def health_view(facts: Facts, shown: Shown) -> HealthView | None:
 
 
 def _finding(found: Mapping[str, Any], names: Sequence[str], shown: Shown) -> ShownFinding:
-    entries = [_entry(one, names, shown) for one in found["entries"][:MOST]]
+    entries = [_entry(found["kind"], one, names, shown) for one in found["entries"][:MOST]]
     title = found["title"]
-    if found["count"] > len(entries):
+    if len(found["entries"]) > len(entries):
         title = f"{title}: the first {len(entries)} of {len(found['entries'])}"
     return ShownFinding(
         title=title, entries=entries, pictures=any(entry.pictures for entry in entries)
     )
 
 
-def _entry(one: Mapping[str, Any], names: Sequence[str], shown: Shown) -> Entry:
+def _entry(kind: str, one: Mapping[str, Any], names: Sequence[str], shown: Shown) -> Entry:
     index, other = one.get("index"), one.get("other")
     if index is None:
         words = f" and {other}" if other else ""
         name = f"{one.get('class', '')}{words}"
-        return Entry(name=name, said=f"score {one['score']:.3g}", pictures=(), text=None)
+        return Entry(name=name, said=_said(kind, one), pictures=(), text=None)
     rows = [index, *([other] if isinstance(other, int) and 0 <= other < len(names) else [])]
     pictures = [shown.picture(row, EDGE) for row in rows]
     text = shown.text(index)
     name = " and ".join(names[row] for row in rows)
     return Entry(
         name=name if isinstance(other, int | None) else f"{name} and {other}",
-        said=f"score {one['score']:.3g}",
+        said=_said(kind, one),
         pictures=[picture for picture in pictures if picture is not None],
         text=shorten(text, LETTERS) if text else None,
     )
+
+
+def _said(kind: str, one: Mapping[str, Any]) -> str:
+    """What the number of an entry means."""
+    if kind == "rare class":
+        return many(int(one["score"]), "example")
+    word = "distance" if "index" in one and one.get("other") is not None else "score"
+    return f"{word} {one['score']:.2g}"

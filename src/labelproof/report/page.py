@@ -71,6 +71,7 @@ def render(facts: Facts, shown: Shown, note: str | None = None) -> str:
     style = env.get_template("style.css").render() + env.get_template("report.css").render()
     style += filter_rules(len(facts.classes))
     classes = health(facts)
+    typed = facts.record.get("command") or ()
     drawing, whole = figures.confusion(flow(facts), facts.classes)
     return env.get_template("report.html").render(
         style=style,
@@ -102,7 +103,7 @@ def render(facts: Facts, shown: Shown, note: str | None = None) -> str:
         unreadable=facts.unreadable[:MOST_FILES],
         people=people(facts),
         health=health_view(facts, shown),
-        command=shlex.join(map(str, facts.record.get("command") or ())),
+        command=shlex.join(["labelproof", *map(str, typed[1:])]) if typed else "",
     )
 
 

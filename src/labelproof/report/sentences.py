@@ -152,6 +152,8 @@ def next_steps(facts: Facts, classes: list[ClassHealth]) -> list[Step]:
         )
     if suspects:
         steps += _review(facts, run, suspects)
+    elif wording.level(facts.summary) == "none":
+        steps.append(Step(text="Look at some labels yourself: none of them could be judged."))
     else:
         steps.append(Step(text="No label stands out as wrong: use the model as it is."))
     if not facts.summary.get("accuracy"):

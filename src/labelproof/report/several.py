@@ -13,7 +13,7 @@ from urllib.parse import quote
 from labelproof.csv_cells import safe
 from labelproof.files import write_text, written_whole
 from labelproof.judging.label_table import LabelRows
-from labelproof.report.page import environment
+from labelproof.report.page import environment, wrong_share
 from labelproof.run_files import LABELS, REPORT
 from labelproof.runs.folder import read_summary, read_task
 from labelproof.runs.labels_file import read_rows
@@ -33,11 +33,13 @@ def write_joint(folder: Path, runs: Mapping[str, Path], data: str) -> Path:
     _write_labels(folder / LABELS, tables)
     env = environment()
     style = env.get_template("style.css").render() + env.get_template("report.css").render()
+    columns = [_line(name, run, *tables[name]) for name, run in runs.items()]
     page = env.get_template("several.html").render(
         style=style,
         style_hash=base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
         name=data,
-        columns=[_line(name, run, *tables[name]) for name, run in runs.items()],
+        columns=columns,
+        notes=any(column["doubts"] for column in columns),
         several=_several(tables),
     )
     write_text(folder / REPORT, page)
@@ -57,7 +59,7 @@ def _line(name: str, run: Path, rows: LabelRows, classes: Sequence[str]) -> dict
         "classes": ", ".join(f"{one} {int((rows.given == k).sum()):,}" for k, one in
                              enumerate(classes)),
         "suspects": int(rows.suspect.sum()),
-        "wrong": summary["noise_rate_estimate"],
+        "wrong": wrong_share(summary),
         "address": f"{quote(run.name)}/{REPORT}",
         "doubts": summary["doubts"],
     }  # fmt: skip

@@ -26,6 +26,8 @@ Series = Any
 MOST_LEVELS = 50  # values of a column of words that get a column each
 LARGEST = 1e30  # a larger number is a mistake, and its square would overflow
 FAR = 1e6  # standardised values are cut off here
+CELL = 24  # letters of a cell in a row's caption
+GAPS = ("", "nan", "NaT", "None", "<NA>")  # how an empty cell reads
 MOSTLY = 0.9  # share of a column of words that must be numbers for the rest to count as missing
 ISO_DATE = r"\s*\d{4}-\d{1,2}-\d{1,2}([T ].*)?"
 
@@ -240,7 +242,12 @@ def row_caption(columns: Mapping[str, npt.NDArray[Any]]) -> Callable[[int], str]
     """A function that shows a row in short: `name=value, ...`."""
 
     def show(row: int) -> str:
-        cells = (f"{name}={str(values[row])[:24]}" for name, values in columns.items())
+        shown = {name: str(values[row]) for name, values in columns.items()}
+        cells = (
+            f"{name}={text if len(text) <= CELL else text[: CELL - 1] + '…'}"
+            for name, text in shown.items()
+            if text not in GAPS
+        )
         text = ", ".join(" ".join(cell.split()) for cell in cells)
         return text if len(text) <= 200 else text[:197] + "..."
 

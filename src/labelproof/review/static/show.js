@@ -10,7 +10,7 @@ function element(kind, style, text) {
   return made;
 }
 
-const called = (row) => /^[0-9]+$/.test(row.id) ? `row ${row.id}` : row.id;
+const called = (row) => /^[0-9]+$/.test(row.id) ? `row ${row.id}` : row.id.replaceAll("/", "/\u200b"); // may break there
 const percent = (value) => value > 0.995 ? ">99%" : value < 0.005 ? "<1%" : `${Math.round(100 * value)}%`;
 
 function picture(row, edge) {
