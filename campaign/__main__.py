@@ -54,6 +54,8 @@ def _round(asked: argparse.Namespace, seed: int, share: int) -> Iterator[tuple[s
     for part in asked.parts:
         (root / part).mkdir()
     try:
+        if {*asked.parts} - {"readers"}:
+            children.import_for(disks.words(kills.data(root), root / "run"), root / "log")
         if "disks" in asked.parts:
             yield from (("disks", *row) for row in _disks(root / "disks", full, seed))
         if "server" in asked.parts:
@@ -63,7 +65,7 @@ def _round(asked: argparse.Namespace, seed: int, share: int) -> Iterator[tuple[s
             rows = kills.campaign(root / "kills", killed, seed, asked.only)
             yield from (("kills", *row) for row in rows)
         if "readers" in asked.parts:
-            found = readers.campaign(root / "readers", inputs, seed, asked.only)
+            found = readers.campaign(root / "readers", inputs, seed, asked.only, asked.keep)
             yield from (("mutated inputs", *row) for row in found)
     finally:
         children.end_all()
@@ -113,6 +115,7 @@ def _arguments() -> argparse.Namespace:
         "--minutes", type=float, help="end then; all parts in turn, in small shares"
     )
     parser.add_argument("--only", nargs="+", default=[], help="names of readers and kills")
+    parser.add_argument("--keep", type=Path, help="a folder for mutated inputs that fail")
     parser.add_argument("--out", type=Path, help="a file for the counts as JSON")
     parser.add_argument(
         "--parts", nargs="+", default=["disks", "server", "kills", "readers"], help="what to attack"

@@ -19,6 +19,7 @@ from campaign.readers import Tally
 
 SIGNALS = (signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 SAME = ("labels.csv", "model.safetensors", "calibration.json", "reading.json")
+TIMES = (1, 2, 4, 8, 16)  # kills of one run before it may end
 BUSY = 2  # exit code of a command that another process keeps from its folder
 SHORT = ("--set", "steps=8")  # DPC takes 200 otherwise, however few examples there are
 TRIALS = (2000, 2)  # examples and classes; with fewer, trials choose nothing
@@ -81,13 +82,14 @@ def attack(name: str, victim: Victim, root: Path, kills: int, seed: int) -> Tall
     length = time.monotonic() - began
     while tally.calls < kills:
         out = _fresh(victim, root / "killed")
-        orphans, times = False, rng.choice((1, 2, 4, 8))
+        orphans, times = False, rng.choice(TIMES)
         for _ in range(times):
-            child = start(victim.words(out), log)
+            child, began = start(victim.words(out), log), time.monotonic()
             hit = _kill(child, rng.uniform(0, 2 * length / (times + 1)), rng.choice(SIGNALS))
             tally.calls += hit
             orphans |= not alone(child)
-            if not hit:
+            if not hit:  # the machine is faster than it was
+                length = min(length, time.monotonic() - began)
                 break
         code = _again(victim.words(out), log)
         problem = f"exit {code}" if code else victim.differs(whole, out)

@@ -24,9 +24,12 @@ from labelproof.data.readers import load
 from labelproof.data.readers.published.cifar import CIFAR10, read_python
 from labelproof.data.readers.published.idx import read_idx
 from labelproof.data.readers.published.label_arrays import plain_npy, plain_torch
+from labelproof.judging.label_table import Names
 from labelproof.noise.label_files import corrupt_file
 from labelproof.pipeline import run as carry_out
 from labelproof.report.beside import read_beside
+from labelproof.run_files import LABELS_INDEX, UNREADABLE
+from labelproof.runs import labels_index
 from labelproof.runs.next_checks import next_checks
 from labelproof.runs.reread import read_held
 from labelproof.runs.reviewed import open_review
@@ -45,7 +48,6 @@ class Tally:
     calls: int = 0
     read: int = 0
     refused: int = 0
-    slow: int = 0
     peak: int = 0  # kilobytes: the most memory this process has had
     places: Counter[str] = field(default_factory=Counter)
     examples: dict[str, str] = field(default_factory=dict)
@@ -53,7 +55,7 @@ class Tally:
     @property
     def failed(self) -> int:
         """Calls that ended in something other than success or one sentence."""
-        return sum(self.places.values()) + self.slow
+        return sum(self.places.values())
 
     def __add__(self, other: Tally) -> Tally:
         """Both together."""
@@ -61,19 +63,27 @@ class Tally:
             calls=self.calls + other.calls,
             read=self.read + other.read,
             refused=self.refused + other.refused,
-            slow=self.slow + other.slow,
             places=self.places + other.places,
             examples=other.examples | self.examples,
         )
 
 
-def attack(name: str, path: Path, read: Reader, calls: int, seed: int) -> Tally:
-    """Mutate one file `calls` times and read each version; the file is restored at the end."""
+def attack(
+    name: str, path: Path, read: Reader, calls: int, seed: int, keep: Path | None = None
+) -> Tally:
+    """Mutate one file `calls` times and read each version; the file is restored at the end.
+
+    What fails is kept in the folder `keep`, if there is one, to be read again.
+    """
     rng, whole, tally = random.Random(f"{seed}/{name}"), path.read_bytes(), Tally()
     try:
-        for _ in range(calls):
-            path.write_bytes(mutated(whole, rng))
+        for number in range(calls):
+            damaged, failed = mutated(whole, rng), tally.failed
+            path.write_bytes(damaged)
             _once(read, path, tally)
+            if keep is not None and tally.failed > failed:
+                keep.mkdir(parents=True, exist_ok=True)
+                (keep / f"{seed}-{number}-{name.replace('/', '-')}").write_bytes(damaged)
     finally:
         path.write_bytes(whole)
     return tally
@@ -100,8 +110,8 @@ def _once(read: Reader, path: Path, tally: Tally) -> None:
         )  # fmt: skip
         place = f"{Path(frame.filename).name}:{frame.lineno}" if frame else "elsewhere"
         _note(tally, f"{type(error).__name__} at {place}", str(error)[:200])
-    if time.process_time() - began > SLOW:
-        tally.slow += 1
+    if (took := time.process_time() - began) > SLOW:
+        _note(tally, "slow", f"{took:.1f} seconds of computing")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     if tally.peak and peak - tally.peak > MUCH:
         _note(tally, "more than a gigabyte", f"{peak - tally.peak} kB")
@@ -202,9 +212,11 @@ def _runs(root: Path) -> Iterator[tuple[str, Path, Reader]]:
     def judge(path: Path) -> None:
         next_checks(open_review(path.parent), 5)
 
+    (run / UNREADABLE).write_text("path,reason\na.png,an empty file\n'=b.png,no picture\n")
     for name in ("run.json", "summary.json", "metrics.jsonl", "report.json", "labels.csv",
-                 "health.json", "review.json"):  # fmt: skip
+                 "health.json", "review.json", UNREADABLE):  # fmt: skip
         yield name, run / name, look
+    yield LABELS_INDEX, _index(texts), _open_long
     yield "votes/summary.json", votes / "summary.json", look
     for name in ("scores.npy", "votes.csv", "annotators.json"):
         yield f"votes/{name}", votes / name, judge
@@ -222,6 +234,25 @@ def _decide(run: Path) -> None:
         review.decisions.decide([{"index": index, "decision": "keep", "label": given}])
     review.decisions.undo()
     review.decisions.close()
+
+
+def _index(run: Path) -> Path:
+    """The index that a run of many examples has, here of few."""
+    review = open_review(run)
+    names = Names([str(i) for i in range(len(review.rows))], review.rows.index)
+    usual, labels_index.FEWEST = labels_index.FEWEST, 1
+    try:
+        labels_index.write_index(run, replace(review.rows, ids=names))
+    finally:
+        labels_index.FEWEST = usual
+    return run / LABELS_INDEX
+
+
+def _open_long(path: Path) -> None:
+    review = open_review(path.parent)
+    names = [review.rows.ids[place] for place in range(len(review.rows))]
+    if len(names) != 40 or not np.isfinite(review.rows.margin).all():
+        raise ValueError("other rows than labels.csv has")
 
 
 def _held(run: Path) -> None:
@@ -249,12 +280,12 @@ def _models(root: Path, run: Path, texts: Path) -> Iterator[tuple[str, Path, Rea
 
 
 def campaign(
-    root: Path, calls: int, seed: int, only: Sequence[str] = ()
+    root: Path, calls: int, seed: int, only: Sequence[str] = (), keep: Path | None = None
 ) -> Iterator[tuple[str, Tally]]:
     """Attack every reader; a tally for each."""
     for name, path, read in targets(root):
         if not only or name in only:
-            yield name, attack(name, path, read, calls, seed)
+            yield name, attack(name, path, read, calls, seed, keep)
 
 
 def as_json(tallies: Mapping[str, Tally]) -> str:
