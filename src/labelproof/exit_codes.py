@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 from types import FrameType
+from typing import Any
 
 from labelproof.errors import BadInput, PeerLost, RunFailed
 
@@ -24,7 +25,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 def carry_out(work: Callable[[], None]) -> None:
     """Do the work of a process; what goes wrong is one sentence and an exit code."""
     _end_as_ctrl_c_does()
-    _write_any_letter()
+    _speak_to_the_end()
     try:
         work()
     except KeyboardInterrupt:
@@ -52,11 +53,42 @@ def _end_as_ctrl_c_does() -> None:
                 signal.signal(number, interrupt)
 
 
-def _write_any_letter() -> None:
-    """Let a terminal without all of Unicode show escapes, where printing would fail."""
-    for stream in (sys.stdout, sys.stderr):
+def _speak_to_the_end() -> None:
+    """Let printing never end a run: not a letter that a terminal lacks, nor a pipe that was closed.
+
+    `labelproof fit ... | head -1` trains to its end, in silence once nobody listens.
+    """
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+            if isinstance(stream.buffer, io.BufferedWriter | io.FileIO):
+                stream.flush()
+                setattr(sys, name, _patient(stream))
+
+
+def _patient(like: io.TextIOWrapper) -> io.TextIOWrapper:
+    raw = _Patient(like.fileno(), "wb", closefd=False)
+    return io.TextIOWrapper(
+        raw if isinstance(like.buffer, io.FileIO) else io.BufferedWriter(raw),
+        encoding=like.encoding,
+        errors=like.errors,
+        line_buffering=like.line_buffering,
+        write_through=like.write_through,
+    )
+
+
+class _Patient(io.FileIO):
+    """A stream that goes nowhere once its reader has gone."""
+
+    def write(self, data: Any) -> int:
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self.fileno())  # for those who inherit it too
+            os.close(nowhere)
+            return len(data)
 
 
 def _in_words(error: OSError) -> str:

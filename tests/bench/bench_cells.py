@@ -7,13 +7,18 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
+from multiprocessing import get_context
+from multiprocessing.context import BaseContext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import IO, Any
 
 import torch
 
 from forks import forks
-from labelproof.bench import child
+from labelproof.__main__ import main
+from labelproof.bench import child, command, runner
 from labelproof.bench.cell import Cell, Experiment
 from labelproof.bench.results import LAST, record_path
 from labelproof.bench.tables import grid
@@ -54,7 +59,14 @@ def finished(cell: Cell, cells: Path, summary: dict[str, object]) -> Path:
     return folder
 
 
-def forked(words: list[str], *, stdout: IO[bytes], env: dict[str, str], **options: Any) -> Any:
+def forked(
+    words: list[str],
+    *,
+    stdout: IO[bytes],
+    env: dict[str, str],
+    context: BaseContext | None = None,
+    **options: Any,
+) -> Any:
     """Stands for `subprocess.Popen` of a cell.
 
     The process is real, but comes from one that has imported PyTorch, which takes seconds. Other
@@ -62,7 +74,8 @@ def forked(words: list[str], *, stdout: IO[bytes], env: dict[str, str], **option
     """
     if words[1:3] != ["-m", child.__name__]:
         return subprocess.Popen(words, stdout=stdout, env=env, **options)
-    process = forks().Process(target=as_child, args=(words[2:], stdout.name, env))
+    made = context or forks()
+    process = made.Process(target=as_child, args=(words[2:], stdout.name, env))  # type: ignore[attr-defined]
     process.start()
     return Forked(process)
 
@@ -99,6 +112,16 @@ def as_child(words: list[str], log: str, env: dict[str, str]) -> None:
             os.dup2(file.fileno(), stream)
     sys.argv = [words[0], str(os.getppid()), *words[2:]]
     child.main()
+
+
+def lead_bench(cell: Cell, out: Path) -> None:
+    """A bench of one cell in this process, which leads a group that its run belongs to."""
+    os.setsid()
+    stand_in = {**vars(subprocess), "Popen": partial(forked, context=get_context("fork"))}
+    runner.subprocess = SimpleNamespace(**stand_in)  # type: ignore[assignment]
+    command.experiment = lambda name: trial(cell)
+    sys.argv = ["labelproof", "bench", "trial", "--out", str(out)]
+    main()
 
 
 def bench_process(*words: object, cwd: Path) -> subprocess.Popen[str]:

@@ -15,8 +15,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from bench_cells import QUICK, bench_process, quick_cell, trial
+from bench_cells import QUICK, bench_process, lead_bench, quick_cell, trial
 
+from forks import forks
 from labelproof.__main__ import main
 from labelproof.bench import runner
 from labelproof.bench.asked import Asked
@@ -84,12 +85,35 @@ def test_ctrl_c_stops_the_runs_which_go_on_and_end_with_a_bench_that_was_killed(
     wait_for(lambda: all(map(gone, second)), 60)
 
 
+def longer_cell(vectors_npz: Path) -> Cell:
+    quick = {"method": "ce", "settings": {"epochs": 200}, "calibrate": "off"}
+    spec = replace(array_spec(vectors_npz, "worst"), **quick)
+    return Cell(row="ce", column="worst", spec=spec)
+
+
+def test_a_killed_group_of_processes_goes_on_where_it_stopped(
+    labelproof, of_cells, vectors_npz, tmp_path
+):
+    cell, out = longer_cell(vectors_npz), tmp_path / "b"
+    process = forks().Process(target=lead_bench, args=(cell, out))
+    process.start()
+    wait_for(lambda: len(epochs(out)) >= 2)
+    os.killpg(process.pid, signal.SIGKILL)  # bench and run at once, as a scheduler does
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    assert not list(out.glob("cells/*/summary.json"))
+    of_cells(cell)
+    code, text, err = labelproof("bench", "trial", "--out", out)
+    assert code == 0, err
+    assert "| ce |" in text
+    assert epochs(out) == list(range(1, 201))
+    assert "done before" in next((out / "cells").glob("*.log")).read_text()
+
+
 def test_a_killed_run_goes_on_where_it_stopped(
     labelproof, of_cells, vectors_npz, monkeypatch, tmp_path
 ):
-    quick = {"method": "ce", "settings": {"epochs": 200}, "calibrate": "off"}
-    spec = replace(array_spec(vectors_npz, "worst"), **quick)
-    of_cells(Cell(row="ce", column="worst", spec=spec))
+    of_cells(longer_cell(vectors_npz))
     words = ("bench", "trial", "--out", tmp_path / "b")
 
     def kill(display: Display, now: runner.Progress) -> None:

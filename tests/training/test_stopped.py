@@ -1,0 +1,88 @@
+"""SIGTERM and SIGHUP stop a run as Ctrl-C does, whatever it is at: what was saved goes on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from forks import forks
+
+SAME = ("labels.csv", "model.safetensors", "calibration.json")
+FOLDS = ("--method", "elr", "--epochs", "12")
+TRIALS = ("--method", "dpc", "--epochs", "4", "--set", "lambda_u=auto", "--set", "steps=8",
+          "--calibrate", "off")  # fmt: skip
+
+
+def points(path: Path, size: int) -> Path:
+    rng, y = np.random.default_rng(0), np.arange(size) % 2
+    x = rng.normal(size=(size, 3)) + 3 * np.eye(3)[y]
+    np.savez(path, x=x.astype(np.float32), y=np.where(rng.random(size) < 0.2, 1 - y, y))
+    return path
+
+
+def fit(words: Sequence[str], log: Path, threads: int) -> None:
+    """A process that leads a group of its own; with two threads it begins others."""
+    from labelproof.__main__ import main
+
+    os.setsid()
+    os.environ["OMP_NUM_THREADS"] = str(threads)
+    torch.set_num_threads(threads)
+    with log.open("ab") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    sys.argv = ["labelproof", "fit", *words]
+    main()
+
+
+def begun(data: Path, out: Path, options: Sequence[str]) -> Any:
+    words = [str(data), *options, "--device", "cpu", "--out", str(out), "--resume"]
+    threads = 2 if options is FOLDS else 1
+    process = forks().Process(target=fit, args=(words, out.with_suffix(".log"), threads))
+    process.start()
+    return process
+
+
+def until(process: Any, pattern: str, folder: Path) -> None:
+    """Wait for a file of the run."""
+    while not list(folder.glob(pattern)):
+        assert process.is_alive(), folder.with_suffix(".log").read_text()
+        time.sleep(0.005)
+
+
+@pytest.mark.parametrize(
+    ("size", "options", "moment", "number"),
+    [
+        (90, FOLDS, "calibration/*/checkpoint.pt", signal.SIGHUP),
+        (2000, TRIALS, "trials/*/checkpoint.pt", signal.SIGTERM),
+    ],
+    ids=["folds side by side", "trials"],
+)
+def test_a_run_stops_with_130_leaves_no_process_and_goes_on(
+    tmp_path: Path, size: int, options: Sequence[str], moment: str, number: signal.Signals
+) -> None:
+    data, out, whole = points(tmp_path / "d.npz", size), tmp_path / "run", tmp_path / "whole"
+    process = begun(data, out, options)
+    until(process, moment, out)
+    os.kill(process.pid, number)
+    process.join(60)
+    assert process.exitcode == 130
+    with pytest.raises(ProcessLookupError):
+        os.killpg(process.pid, 0)
+    assert "Traceback" not in out.with_suffix(".log").read_text()
+    assert list(out.glob(moment))  # what the folds and trials had done stays
+    assert not (out / "summary.json").exists()
+    for folder in (out, whole):
+        again = begun(data, folder, options)
+        again.join()
+        assert again.exitcode == 0, folder.with_suffix(".log").read_text()
+    assert all((out / name).read_bytes() == (whole / name).read_bytes() for name in SAME)
+    assert not (out / moment.split("/")[0]).exists()
