@@ -354,3 +354,17 @@ def test_a_parquet_table_with_broken_texts_is_refused(tmp_path):
     pyarrow.parquet.write_table(table, tmp_path / "t.parquet")
     with pytest.raises(BadInput, match=r"expected a Parquet table, but t\.parquet could not be"):
         load(tmp_path / "t.parquet")
+
+
+@pytest.mark.parametrize(
+    ("name", "start", "advice"),
+    [
+        ("t.csv.gz", b"\x1f\x8b\x08\x00", "none of these by its suffix; unpack it first"),
+        ("t.csv", b"\x1f\x8b\x08\x00\xff", r"compressed \(gzip\); unpack it first"),
+        ("t.csv", b"PK\x03\x04\xff\xff", r"an Excel workbook; name it \.xlsx"),
+    ],
+)
+def test_packed_tables_are_refused_with_what_to_do(tmp_path, name, start, advice):
+    (tmp_path / name).write_bytes(start * 20)
+    with pytest.raises(BadInput, match=advice):
+        load(tmp_path / name)

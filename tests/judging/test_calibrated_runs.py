@@ -229,6 +229,8 @@ def test_sentences() -> None:
     assert "Between 60% and 80% of these 147 labels are wrong, about 70%" in text
     assert "fraud (only 3 labels)" in text
     assert "20.0% (between 12% and 31%)" in text
+    one = of_labels({**SAID, "suspects": 1}, 1000)
+    assert "It is wrong with a probability between 60% and 80%." in one
     none = {"level": "none", "reasons": ["Why."], "ambiguous": False}
     unknown = {
         **SAID,

@@ -83,6 +83,16 @@ def test_collections_of_labels_are_refused_with_advice(y: list[object]) -> None:
         NoisyLabelClassifier(method="ce", epochs=1).fit(x, whole)
 
 
+@pytest.mark.parametrize("classes", [2, 3])
+def test_one_hot_rows_are_refused_with_advice(classes: int) -> None:
+    x, y = np.random.default_rng(0).normal(size=(20, 3)), np.arange(20) % classes
+    with pytest.raises(BadInput, match=r"one-hot rows.*argmax"):
+        NoisyLabelClassifier(method="ce", epochs=1).fit(x, np.eye(classes)[y])
+    votes = np.stack([y, y], 1) % 2
+    votes[0] = 1 - votes[0, 0], votes[0, 0]
+    encode_votes(votes, ("a", "b"))  # two people who differ once are two people
+
+
 def test_soft_targets_are_refused_with_advice() -> None:
     x = np.random.default_rng(0).normal(size=(20, 3))
     soft = np.random.default_rng(0).dirichlet([1, 1, 1], 20)

@@ -38,6 +38,8 @@ def precision(summary: Mapping[str, Any]) -> list[str]:
             f"How many of these {suspects:,} are wrong cannot be known from the labels alone: "
             "nearly all of them, or hardly any."
         ]
+    if suspects == 1:
+        return [f"It is wrong with a probability between {interval[0]:.0%} and {interval[1]:.0%}."]
     line = f"Between {interval[0]:.0%} and {interval[1]:.0%} of these {suspects:,} labels are wrong"
     return [line + (f", about {stated:.0%} by our estimate." if stated is not None else ".")]
 

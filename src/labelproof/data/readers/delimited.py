@@ -20,6 +20,10 @@ LABEL_NAMES = ("label", "labels", "class", "target", "category", "given", "noisy
 FILE_NAMES = ("file", "filename", "file_name", "path", "filepath", "file_path", "image",
               "image_path", "image_name", "img", "image_id")  # fmt: skip
 LONGEST_CELL = 2**28  # letters; the csv module refuses more than 131,072 unless told otherwise
+PACKED = {
+    b"\x1f\x8b": "compressed (gzip); unpack it first",
+    b"PK\x03\x04": "a zip archive or an Excel workbook; name it .xlsx, or unpack it first",
+}  # first bytes of what is often called CSV
 DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+")
 
 
@@ -130,7 +134,13 @@ def reading(path: Path) -> Iterator[None]:
     try:
         yield
     except UnicodeError:
-        raise BadInput(f"expected text in UTF-8, but {name} is not; save it as UTF-8 CSV") from None
+        start = _first_bytes(path)
+        kind = next((words for mark, words in PACKED.items() if start.startswith(mark)), None)
+        raise BadInput(
+            f"expected a CSV table, but {name} is {kind}"
+            if kind
+            else f"expected text in UTF-8, but {name} is not; save it as UTF-8 CSV"
+        ) from None
     except csv.Error as error:
         raise BadInput(f"expected a CSV table, but {name} is none ({error})") from None
     except OSError as error:
@@ -139,6 +149,11 @@ def reading(path: Path) -> Iterator[None]:
         ) from None
     finally:
         csv.field_size_limit(before)
+
+
+def _first_bytes(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(4)
 
 
 def _start(path: Path) -> bytes:

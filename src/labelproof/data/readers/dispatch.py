@@ -19,6 +19,7 @@ from labelproof.data.readers.table import load_table
 from labelproof.errors import BadInput
 
 TABLES = (".csv", ".tsv", ".txt", ".parquet", ".pq", ".jsonl", ".ndjson", ".xlsx")
+PACKED = (".gz", ".zip", ".bz2", ".xz", ".zst", ".7z", ".rar", ".tar", ".tgz")
 DEFAULTS = SourceOptions()
 
 
@@ -72,9 +73,11 @@ def load(
         return load_table(path, options, like, progress)
     if like is not None and is_image(path.name):
         return load_picture(path, options, like, progress)
+    packed = path.suffix.lower() in PACKED
     raise BadInput(
         "expected an .npz file, a table (CSV, Parquet, JSON lines, Excel) or a folder, but "
-        f"{printable(path.name)} is none of these by its suffix; rename or convert it"
+        f"{printable(path.name)} is none of these by its suffix; "
+        f"{'unpack it first' if packed else 'rename or convert it'}"
     )
 
 

@@ -21,6 +21,7 @@ from labelproof.data.votes import BLANK, Votes, majority, tied, votes_from_codes
 from labelproof.errors import BadInput
 
 Cells = npt.NDArray[Any]
+ALWAYS = 10  # rows in which two annotators of 0 and 1 do not differ every time
 SHOWN = 5  # names in a note, at the most
 BLANKS = ("", "nan", "none", "null", "<na>", "nat", "n/a")
 
@@ -159,7 +160,7 @@ def _refuse_targets(table: npt.NDArray[np.float64], what: str) -> None:
             "themselves"
         )
     hot = np.isin(table, (0, 1)).all() and (table.sum(1) == 1).all()
-    if hot and table.shape[1] > 2:
+    if hot and (table.shape[1] > 2 or len(table) >= ALWAYS):
         raise BadInput(
             f"expected one class number an annotator in {what}, but every row has a single 1; "
             "these look like one-hot rows: give the position of the one (argmax)"
