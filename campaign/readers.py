@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import pickle
 import random
@@ -28,9 +29,10 @@ from labelproof.judging.label_table import Names
 from labelproof.noise.label_files import corrupt_file
 from labelproof.pipeline import run as carry_out
 from labelproof.report.beside import read_beside
-from labelproof.run_files import LABELS_INDEX, UNREADABLE
+from labelproof.report.facts import gather
+from labelproof.run_files import CALIBRATION, CROWD, LABELS_INDEX, MODEL, UNREADABLE
 from labelproof.runs import labels_index
-from labelproof.runs.next_checks import next_checks
+from labelproof.runs.next_checks import next_checks, read_scores
 from labelproof.runs.reread import read_held
 from labelproof.runs.reviewed import open_review
 from labelproof.runs.spec import RunSpec, load_spec
@@ -38,6 +40,7 @@ from labelproof.training import checkpoint
 
 SLOW = 5.0  # seconds of computing; a reader of these small files never needs one
 MUCH = 1 << 20  # kilobytes; no reader of these small files needs a gigabyte more
+SELDOM = 5  # every such reading of votes is followed by judging them again
 Reader = Callable[[Path], object]
 
 
@@ -209,13 +212,19 @@ def _runs(root: Path) -> Iterator[tuple[str, Path, Reader]]:
         report.write(path.parent)
         read_beside(path.parent, len(open_review(path.parent).classes), 40)
 
+    number = itertools.count()
+
     def judge(path: Path) -> None:
-        next_checks(open_review(path.parent), 5)
+        """Only some of the votes are judged again: reading them takes a tenth of the time."""
+        again = path.name != CROWD and next(number) % SELDOM == 0
+        next_checks(open_review(path.parent), 5, refit=again)
+        read_scores(path.parent, 40, 2)
 
     (run / UNREADABLE).write_text("path,reason\na.png,an empty file\n'=b.png,no picture\n")
     for name in ("run.json", "summary.json", "metrics.jsonl", "report.json", "labels.csv",
-                 "health.json", "review.json", UNREADABLE):  # fmt: skip
+                 "health.json", "review.json"):  # fmt: skip
         yield name, run / name, look
+    yield UNREADABLE, run / UNREADABLE, lambda path: gather(path.parent)
     yield LABELS_INDEX, _index(texts), _open_long
     yield "votes/summary.json", votes / "summary.json", look
     for name in ("scores.npy", "votes.csv", "annotators.json"):
@@ -260,13 +269,15 @@ def _held(run: Path) -> None:
 
 
 def _models(root: Path, run: Path, texts: Path) -> Iterator[tuple[str, Path, Reader]]:
+    rows = load(root / "t.csv", like=load_model(run, device="cpu").like)
+
     def revive(path: Path) -> None:
         (path.parent / "files.json").rename(path.parent / "aside")  # past the hashes
         try:
             loaded = load_model(path.parent, device="cpu")
-            data = load(
-                root / ("t.csv" if path.parent.name == "run" else "texts.csv"), like=loaded.like
-            )
+            source = root / ("t.csv" if path.parent.name == "run" else "texts.csv")
+            same = path.name in (MODEL, CALIBRATION)  # which say nothing of how data is read
+            data = rows if same else load(source, like=loaded.like)
             loaded.model.predict(data.x)
         finally:
             (path.parent / "aside").rename(path.parent / "files.json")
