@@ -72,10 +72,13 @@ def compare(folder: Path, language: str, out: Path) -> str:
     took = time.perf_counter() - start
     summary = json.loads((out / "run" / "summary.json").read_text())
     chosen = json.loads((out / "run" / "run.json").read_text())["data"]["encoding"]["encoder"]
+    measured, stated = summary["suspect_detection"]["precision"], "suspect_precision_estimate"
     return (
         f"{language}: {len(given)} texts, accuracy and AUROC of wrong labels: TF-IDF, regression "
         f"and cleanlab {theirs:.1%}, {found_wrong:.3f}; labelproof "
-        f"{summary['accuracy']['last']:.1%}, {summary['error_auroc']:.3f} ({chosen}, {took:.0f} s)"
+        f"{summary['accuracy']['last']:.1%}, {summary['error_auroc']:.3f} ({chosen}, "
+        f"{took:.0f} s); {summary['suspects']} suspects, {measured:.0%} wrong, "
+        f"{summary[stated]:.0%} stated"
     )
 
 

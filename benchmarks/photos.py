@@ -1,10 +1,12 @@
 """What a new user gets: `labelproof fit photos --test test` on photos with human label errors.
 
     python benchmarks/photos.py CIFAR10.npz CIFAR10N.npz --labels rand1 --out FOLDER
+    python benchmarks/photos.py CIFAR10.npz --changed 0.1 --out FOLDER
 
 Writes 2,000 CIFAR-10 pictures, enlarged to 64 pixels, into a folder for each given label, and 2,000
 test pictures; then runs the default command with an empty cache. The truth is known only here.
 CIFAR10.npz has train_images, train_labels, test_images, test_labels; CIFAR10N.npz has label sets.
+With --changed all pictures are test pictures, and that share of the labels is changed at random.
 """
 
 from __future__ import annotations
@@ -70,25 +72,35 @@ def measured(run: Path, truth: np.ndarray) -> str:
 def main() -> None:
     options = argparse.ArgumentParser()
     options.add_argument("pictures", type=Path)
-    options.add_argument("given", type=Path)
+    options.add_argument("given", type=Path, nargs="?")
     options.add_argument("--labels", default="rand1")
+    options.add_argument("--changed", type=float)
     options.add_argument("--count", type=int, default=2000)
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--out", type=Path, required=True)
     told = options.parse_args()
     data, rng = dict(np.load(told.pictures)), np.random.default_rng(told.seed)
-    rows, tests = (
-        np.sort(rng.choice(len(data[f"{part}_images"]), told.count, replace=False))
-        for part in ("train", "test")
-    )
-    save(told.out / "photos", data["train_images"], np.load(told.given)[told.labels], rows)
+    part = "train" if told.changed is None else "test"
+    images, true = data[f"{part}_images"], data[f"{part}_labels"]
+    if told.changed is None:
+        given = np.load(told.given)[told.labels]
+        rows, tests = (
+            np.sort(rng.choice(len(data[f"{part}_images"]), told.count, replace=False))
+            for part in ("train", "test")
+        )
+    else:
+        moved = np.where(rng.random(len(true)) < told.changed, rng.integers(1, 10, len(true)), 0)
+        given = (true + moved) % 10
+        rows, tests = map(np.sort, np.split(rng.permutation(len(true))[: 2 * told.count], 2))
+    save(told.out / "photos", images, given, rows)
     save(told.out / "test", data["test_images"], data["test_labels"], tests)
-    truth(told.out, data["train_labels"])
+    truth(told.out, true)
     planned = command(told.out, "plan", "photos", "--test", "test")
     words = ("--cache", "cache", "--out", "run")
     fitted = command(told.out, "fit", "photos", "--test", "test", *words)
-    print(f"{told.labels}: plan {planned:.0f} s, fit {fitted:.0f} s")
-    print(measured(told.out / "run", data["train_labels"]))
+    name = told.labels if told.changed is None else f"{told.changed:.0%} changed"
+    print(f"{name}: plan {planned:.0f} s, fit {fitted:.0f} s")
+    print(measured(told.out / "run", true))
 
 
 if __name__ == "__main__":

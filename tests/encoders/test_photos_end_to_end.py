@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -11,13 +12,14 @@ import numpy as np
 import onnxruntime
 import pytest
 from photos import encoder_file, folder
+from PIL import Image
 from typer.testing import CliRunner
 
 from labelproof.cli.app import app
 from labelproof.data.readers import SourceOptions, load
 from labelproof.data.readers.shards import parse_shard
 from labelproof.errors import BadInput
-from labelproof.report.example_view import shown_from
+from labelproof.report.example_view import FromFiles, shown_from
 from labelproof.runs.labels_file import read_rows
 from labelproof.runs.reread import read_again
 
@@ -137,6 +139,34 @@ def test_vectors_of_ones_own_keep_their_pictures(trained: Path, tmp_path: Path) 
     np.savez(within, x=vectors, y=np.asarray(photos.labels), files=names)
     assert load(within).ids == names
     within.unlink()
+
+
+@pytest.mark.parametrize("absolute", [True, False])
+def test_pictures_outside_the_folder_of_their_list_are_shown(
+    trained: Path, tmp_path: Path, absolute: bool
+) -> None:
+    photos = load(trained / "photos")
+    place = trained / "photos" if absolute else Path(os.path.relpath(trained / "photos", tmp_path))
+    listed = "".join(f"{place / name}\n" for name in photos.ids or ())
+    vectors = photos.x.data.float().mean((1, 2)).numpy()
+    np.savez(tmp_path / "own.npz", x=vectors, y=np.asarray(photos.labels))
+    (tmp_path / "list.csv").write_text("file\n" + listed)
+    words = ("--files", tmp_path / "list.csv")
+    run("fit", tmp_path / "own.npz", *words, "--out", tmp_path / "run", *QUICK)
+    assert shows_pictures(tmp_path / "run")
+    stranger = tmp_path / "stranger.png"
+    Image.new("RGB", (8, 8)).save(stranger)
+    for name in (str(stranger), os.path.relpath(stranger, tmp_path)):
+        shown = FromFiles(tmp_path, [name], str(trained / "photos"))
+        assert shown.picture(0, 64) is None
+
+
+def test_a_table_may_name_its_pictures_absolutely(trained: Path, tmp_path: Path) -> None:
+    photos = load(trained / "photos")
+    names = [f"{trained / 'photos' / name},{name[:3]}" for name in photos.ids or ()]
+    (tmp_path / "t.csv").write_text("file,label\n" + "\n".join(names) + "\n")
+    run("fit", tmp_path / "t.csv", "--encoder", "none", "--out", tmp_path / "run", *QUICK)
+    assert shows_pictures(tmp_path / "run")
 
 
 def test_vectors_with_texts_show_them(tmp_path: Path) -> None:

@@ -7,10 +7,11 @@ data comes from `Examples`.
 from __future__ import annotations
 
 import base64
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy.typing as npt
@@ -108,9 +109,10 @@ class FromExamples:
 class FromFiles:
     """Shows the picture files of a folder, whole and as sharp as they are."""
 
-    def __init__(self, root: Path, names: Sequence[str]) -> None:
+    def __init__(self, root: Path, names: Sequence[str], below: str | None = None) -> None:
         self._root = root
         self._names = names
+        self._below = os.path.abspath(below or root)  # where all of them lie
 
     def picture(self, index: int, edge: int) -> Picture | None:
         """The file's picture; None where the file is gone or no longer a picture."""
@@ -129,9 +131,10 @@ class FromFiles:
     def path(self, index: int) -> Path | None:
         """Where the file lies."""
         name = self._names[index]
-        if not name or ".." in PurePosixPath(name).parts or PurePosixPath(name).is_absolute():
+        place = self._root / name
+        if not name or not Path(os.path.abspath(place)).is_relative_to(self._below):
             return None  # labels.csv was tampered with: nothing outside the folder is shown
-        return self._root / name
+        return place
 
     def text(self, index: int) -> str | None:
         """A file has no text."""
@@ -159,7 +162,7 @@ def files_of(record: Mapping[str, Any], rows: LabelRows) -> FromFiles | None:
         return None
     if not data.get("path") or not root.is_dir():
         return None
-    return FromFiles(root, rows.names())
+    return FromFiles(root, rows.names(), data.get("below"))
 
 
 def encode(pixels: npt.NDArray[Any], edge: int) -> Picture:

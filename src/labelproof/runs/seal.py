@@ -24,7 +24,9 @@ from labelproof.files import finite
 FIELD = "seal"
 PARTS = ("reading", "data", "test", "command", "spec")  # of run.json: all that names other files
 KEY_BYTES = 32
-ELSEWHERE = ("path", "labels", "data_dir", "cache", "text_model", "encoder")  # name other files
+ELSEWHERE = (  # what names other files
+    "path", "labels", "data_dir", "cache", "text_model", "encoder", "files", "pictures", "below",
+)  # fmt: skip
 BUILT_IN = ("digits",)  # data that is no file of anybody's
 WITHHELD = "withheld"  # in a record: that files it named are not told
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from labelproof.data.readers.pixels import SUFFIXES
@@ -32,6 +32,17 @@ def walk(root: Path) -> Iterator[str]:
             f"expected folders a few levels deep in {printable(root.name)}, but they are nested "
             "hundreds of times; name the folder of the pictures"
         ) from None
+
+
+def outside(root: Path, files: Sequence[str]) -> dict[str, str]:
+    """The folder that holds all files of a list, as `below`; empty where that is in `root`.
+
+    A list may name files by absolute names, or with `..`. Report and review show nothing else.
+    """
+    here = os.path.abspath(root)
+    folders = {os.path.dirname(os.path.abspath(os.path.join(here, name))) for name in files}
+    shared = os.path.commonpath(folders)
+    return {} if Path(shared).is_relative_to(here) else {"below": shared}
 
 
 def is_image(name: str) -> bool:

@@ -21,7 +21,7 @@ from labelproof.data.readers.delimited import (
     read_columns,
     required,
 )
-from labelproof.data.readers.file_names import is_image, printable, subfolders, walk
+from labelproof.data.readers.file_names import is_image, outside, printable, subfolders, walk
 from labelproof.data.readers.picture_bytes import Blobs, FileBlobs
 from labelproof.data.readers.picture_inputs import Pictures, prepare
 from labelproof.data.readers.reading_options import Progress, SourceOptions
@@ -233,7 +233,12 @@ def _labelled_by_csv(
         None,
         progress,
         truth=columns[2] if truth_column else None,
-        about={"source": "folder", "path": str(root), "labels": str(table)},
+        about={
+            "source": "folder",
+            "path": str(root),
+            "labels": str(table),
+            **outside(root, files),
+        },
         what=f"the label column {label_column!r} of {printable(table.name)}",
         first_row=2,
     )

@@ -15,6 +15,7 @@ from labelproof.data.examples import Examples
 from labelproof.data.plain_files import Refused, read_npz
 from labelproof.data.readers.arrays import from_arrays
 from labelproof.data.readers.delimited import FILE_NAMES, layout, read_columns, required
+from labelproof.data.readers.file_names import outside
 from labelproof.data.readers.image_folder import check_files
 from labelproof.data.readers.on_disk import left_on_disk
 from labelproof.data.readers.reading_options import SourceOptions
@@ -108,7 +109,7 @@ def _shown(arrays: Arrays, options: SourceOptions, path: Path) -> Shown:
     if "file" not in columns:
         return Shown(ids=columns.get("id"), texts=texts)
     files = check_files(root, columns["file"], options.files or path)
-    return Shown(ids=files, texts=texts, about={"pictures": str(root)})
+    return Shown(ids=files, texts=texts, about={"pictures": str(root), **outside(root, files)})
 
 
 def _strings(values: npt.NDArray[Any], name: str, size: int, path: Path) -> list[str]:

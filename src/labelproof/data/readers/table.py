@@ -28,7 +28,7 @@ from labelproof.data.encoders.texts import (
 from labelproof.data.examples import Examples, Resident
 from labelproof.data.labels import Encoded, encode_labels
 from labelproof.data.readers.column_roles import Roles, assign, read_ids, recognise
-from labelproof.data.readers.file_names import printable
+from labelproof.data.readers.file_names import outside, printable
 from labelproof.data.readers.image_folder import check_files, labelled_images
 from labelproof.data.readers.leakage import copies, unused_texts
 from labelproof.data.readers.picture_bytes import FileBlobs
@@ -201,6 +201,7 @@ def _pictures(
     """Examples of a table whose rows name picture files."""
     path = Path(about["path"])
     files = check_files(path.parent, [str(name) for name in names], path)
+    about = {**about, **outside(path.parent, files)}
     return labelled_images(
         FileBlobs(str(path.parent), files), beside.given, options, like, progress, about=about,
         truth=beside.truth, ids=beside.ids, what=beside.what, first_row=beside.first_row,
