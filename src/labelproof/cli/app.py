@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
+from itertools import pairwise
 from typing import Annotated, Any
 
 import typer
@@ -69,21 +70,22 @@ LAST: Mapping[str, Home] = {
 
 
 class Once(TyperCommand):
-    """A command that refuses an option given twice where only one value can count."""
+    """A command that refuses an option given twice where one value counts, or without its value."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Count the options before they are read."""
-        single = {
-            name: option.opts[-1]
-            for option in self.params
-            if isinstance(option, TyperOption) and not option.multiple and not option.is_flag
-            for name in option.opts
-        }
+        """Look at the options before they are read."""
+        options = [option for option in self.params if isinstance(option, TyperOption)]
+        known = {name: option for option in options for name in option.opts}
+        valued = {name: option for name, option in known.items() if not option.is_flag}
+        single = {name: one.opts[-1] for name, one in valued.items() if not one.multiple}
         words = args[: args.index("--")] if "--" in args else args
         given = [single[word.split("=")[0]] for word in words if word.split("=")[0] in single]
         twice = next((name for name in given if given.count(name) > 1), None)
         if twice is not None:
             raise typer.BadParameter(f"{twice} was given {given.count(twice)} times; give it once.")
+        for word, after in pairwise(words):
+            if word in valued and after in known:
+                raise typer.BadParameter(f"{word} needs a value, but {after} follows it.")
         return super().parse_args(ctx, args)
 
 
