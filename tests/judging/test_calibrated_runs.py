@@ -189,6 +189,21 @@ def test_a_dirichlet_is_not_made_less_sure_by_an_unsure_judge() -> None:
     assert usual < 9.0 <= link_scale(data.scores, judged, data.given, raw=9.0, cautious=True)
 
 
+def test_a_model_that_was_misled_keeps_the_link_near_the_given_labels() -> None:
+    data = drawn(size=1500, noise=0.3, scale=2.0)
+    views = log_softmax(data.scores.numpy())[None]
+    judged = judge_labels(Evidence(views=views, given=data.given.numpy()))
+    given = fit_scale(data.scores, one_hot(data.given).double())
+
+    def found(misled: float) -> float:
+        told = replace(judged, trust=replace(judged.trust, misled=misled))
+        return link_scale(data.scores, told, data.given, raw=1.0, cautious=False)
+
+    assert found(1.0) == pytest.approx(given)
+    assert 1.2 * given < found(0.0)
+    assert given < found(0.5) < found(0.0)
+
+
 def test_the_scale_at_which_scores_are_as_sure_as_probabilities() -> None:
     scores = torch.randn(50, 4, generator=torch.Generator().manual_seed(0)).double()
     found = own_scale(scores, (1.7 * scores).softmax(1))

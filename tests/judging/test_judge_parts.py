@@ -21,7 +21,14 @@ from labelproof.judging.own_score import TEMPER, final_draws, own_evidence, shif
 from labelproof.judging.stacking import neighbours, regression, stack
 from labelproof.judging.statements import precision_of, rate_interval, stated_precision, widened
 from labelproof.judging.suspects import Rule, chosen_by, likelier_wrong, precise
-from labelproof.judging.trust import Trust, contradicted, doubts, trust_of, unjudged_classes
+from labelproof.judging.trust import (
+    Trust,
+    contradicted,
+    doubts,
+    misled_by,
+    trust_of,
+    unjudged_classes,
+)
 
 
 def test_a_view_of_noise_gets_no_weight_and_a_flat_one_is_sharpened() -> None:
@@ -201,6 +208,8 @@ def test_one_number_is_stated_only_where_it_can_be_relied_on() -> None:
     assert stated_precision(wrong, suspects, trust(), 999)[0] is None
     assert stated_precision(wrong, np.arange(1000) < 19, trust(), 1000)[0] is None
     assert stated_precision(wrong, suspects, trust(model_error=0.41), 1000)[0] is None
+    assert stated_precision(wrong, suspects, trust(misled=0.5), 1000) == (number, interval)
+    assert stated_precision(wrong, suspects, trust(misled=0.51), 1000) == (None, interval)
     assert stated_precision(wrong, suspects, trust(level="none"), 1000) == (None, None)
     doubtful = stated_precision(wrong, suspects, trust(ambiguous=True), 1000)
     assert doubtful[0] is None
@@ -217,6 +226,16 @@ def test_intervals_by_hand() -> None:
     low, high = rate_interval(np.full((2, 100), 0.02), free, trust(ambiguous=True, agreement=0.7))
     assert (low, high) == (0.0, pytest.approx(0.33))
     assert rate_interval(np.full((2, 100), 0.2), free, trust(level="none")) == (0.0, 1.0)
+    usual = rate_interval(np.full((2, 100), 0.4), free, trust())
+    misled = rate_interval(np.full((2, 100), 0.4), free, trust(misled=1.0))
+    assert misled[0] < usual[0] < 0.4 < usual[1] < misled[1]
+
+
+def test_models_are_misled_by_many_wrong_labels_that_they_would_choose_themselves() -> None:
+    assert misled_by(1.0, 0.25) == misled_by(1.0, 0.1) == misled_by(0.0, 0.5) == 0
+    assert misled_by(1.0, 0.4) == misled_by(1.0, 0.9) == 1
+    assert misled_by(1.0, 0.325) == pytest.approx(0.5)
+    assert misled_by(0.5, 0.5) == pytest.approx(1 / 16)
 
 
 def test_classes_too_small_or_not_recognised_are_left_alone() -> None:

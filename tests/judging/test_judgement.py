@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -42,6 +44,22 @@ def test_noise_rate_and_wrong_labels_are_found(noise: float) -> None:
     low, high = found.precision_interval
     assert low < wrong[found.suspects].mean() < high
     assert found.precision == pytest.approx(wrong[found.suspects].mean(), abs=0.1)
+
+
+def test_many_wrong_labels_that_the_model_would_choose_are_told_from_those_of_chance() -> None:
+    data = drawn(size=3000, noise=0.45, scale=1.0)
+    others = data.scores.softmax(1).scatter(1, data.truth[:, None], 0.0)
+    chosen = torch.multinomial(others, 1, generator=torch.Generator().manual_seed(1)).squeeze(1)
+    learnt = replace(data, given=torch.where(data.wrong, chosen, data.truth))
+    assert judged(data).trust.misled < 0.1
+    found = judged(learnt)
+    assert found.trust.misled > 0.5
+    assert found.trust.level == "caution"
+    assert any("how many" in reason for reason in found.trust.reasons)
+    assert found.precision is None
+    assert found.noise_rate is None
+    fixed = np.arange(3000) < 30  # review tells how often such a label is wrong
+    assert judged(learnt, original=learnt.given.numpy(), fixed=fixed).trust.misled == 0
 
 
 def test_intervals_cover_the_truth_at_small_sizes() -> None:

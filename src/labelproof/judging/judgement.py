@@ -31,7 +31,14 @@ from labelproof.judging.statements import (
     stated_precision,
 )
 from labelproof.judging.suspects import Rule, chosen_by, likelier_wrong
-from labelproof.judging.trust import FEWEST, Trust, contradicted, trust_of, unjudged_classes
+from labelproof.judging.trust import (
+    FEWEST,
+    Trust,
+    contradicted,
+    misled_by,
+    trust_of,
+    unjudged_classes,
+)
 
 SCARCE = 0.5  # suspects for each label that is expected to be wrong, below which there are too few
 AMBIGUOUS = 0.2  # suspects for each contradicted label below which the data cannot tell
@@ -175,6 +182,7 @@ def judged(part: Part, evidence: Evidence, rule: Rule, seed: int) -> Judgement:
         explained.truth,
         judged=len(part.kept),
         ambiguous=ambiguous,
+        misled=0.0 if known else misled_by(explained.copied, float(wrong[:, free].mean())),
         seen=evidence.seen,
     )
     usual = strict | against if ambiguous and trust.level != "none" else strict

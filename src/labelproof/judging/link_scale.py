@@ -34,10 +34,11 @@ def link_scale(
 
     Fitted to the given labels, a scale is right where all labels are, and too small where some are
     wrong. The judge's posterior moves it from there: nearly all of the way (of its logarithm) with
-    thousands of examples, half of it with 150, not at all where no noise is sure. A method that is
-    trained as a Dirichlet is cautious by itself: where the judge is unsure, the link is not more
-    so. Where labels that the model contradicts may be wrong or hard, it takes a middle way. Where
-    nothing can be trusted, the given labels alone decide, or, if networks have seen them, nobody.
+    thousands of examples, half of it with 150, not at all where no noise is sure, and less where
+    the model was misled. A method that is trained as a Dirichlet is cautious by itself: where the
+    judge is unsure, the link is not more so. Where labels that the model contradicts may be wrong
+    or hard, it takes a middle way. Where nothing can be trusted, the given labels alone decide, or,
+    if networks have seen them, nobody.
 
     Args:
         values: (N, C) held-out scores.
@@ -56,7 +57,8 @@ def link_scale(
         return given
     if trust.ambiguous or judged.noise_interval[0] > 0:
         true = fit_scale(values, torch.from_numpy(judged.posterior))
-        scale = given * (true / given) ** (len(values) / (len(values) + LINK_EXAMPLES))
+        way = len(values) / (len(values) + LINK_EXAMPLES) * (1 - trust.misled)
+        scale = given * (true / given) ** way
     unsure = trust.level == "caution" and cautious and scale < raw
     scale = raw if unsure else scale
     few = FEW if trust.ambiguous else FEWER if unsure else 0

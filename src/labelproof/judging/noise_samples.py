@@ -30,6 +30,7 @@ class Explained:
     posterior: Floats  # (N, C), mean over samples
     wrong: Floats  # (S, N) probability that the label is wrong, as if nothing were reviewed
     truth: Floats  # (N, C) probability before the label is seen, mean over samples
+    copied: float  # κ, the share of wrong labels that come as the scores suggest
 
 
 def explain(
@@ -111,4 +112,9 @@ def applied(model: NoiseModel, samples: Tensor) -> Explained:
         wrong[start : start + step] = 1 - blind.gather(2, at.expand(len(shared), -1, 1)).squeeze(2)
         mean += posterior.sum(0) / len(samples)
         before += model.truth(shared).sum(0) / len(samples)
-    return Explained(posterior=mean.numpy(), wrong=wrong.numpy(), truth=before.numpy())
+    return Explained(
+        posterior=mean.numpy(),
+        wrong=wrong.numpy(),
+        truth=before.numpy(),
+        copied=samples[:, -1].sigmoid().mean().item(),
+    )

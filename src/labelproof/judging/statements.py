@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from labelproof.judging.numbers import Bools, Floats, Ints, logit, sigmoid
-from labelproof.judging.trust import MANY, Trust
+from labelproof.judging.trust import MANY, MISLED, Trust
 
 Interval = tuple[float, float]
 
@@ -106,7 +106,7 @@ def stated_precision(
     if trust.ambiguous:  # nearly all of the contradicted may be wrong, or none
         return None, (0.0, max(high, 0.95))
     sure = size >= MANY and suspects.sum() >= ENOUGH and high - low <= WIDE
-    if not sure or trust.model_error > UNSURE_MODEL:
+    if not sure or trust.model_error > UNSURE_MODEL or trust.misled > MISLED:
         return None, (low, high)
     return float(sigmoid(logit(np.asarray([mean])) - caution)[0]), (low, high)
 
@@ -117,7 +117,8 @@ def rate_interval(wrong: Floats, free: Bools, trust: Trust) -> Interval:
         return 0.0, 1.0
     draws = wrong[:, free].mean(1)
     mean = float(draws.mean())
-    low, high = widened(mean, draws, RATE_SD, 1 / max(free.sum() * mean, 1.0))
+    unsure = RATE_SD * (1 + trust.misled / 2)
+    low, high = widened(mean, draws, unsure, 1 / max(free.sum() * mean, 1.0))
     if low < NOTHING_FOUND or trust.ambiguous:
         low = 0.0
     if trust.ambiguous:

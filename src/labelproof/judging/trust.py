@@ -24,6 +24,8 @@ MANY = 1000  # examples from which numbers are more than rough
 LIFT = 0.15  # over naming the largest class, below which a model is as good as none
 RECOGNISED = 0.75  # mean AUROC of the classes that speaks for the model all the same
 WRONG, OFTEN_WRONG = 0.45, 0.3  # expected error of the model for trust "none", and "caution"
+MISLEADING = (0.25, 0.40)  # shares of wrong labels from which on a model may be, and is, misled
+MISLED = 0.5  # from which on no single number is stated
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +39,7 @@ class Trust:
     lift: float  # (agreement - majority) / (1 - majority)
     model_error: float  # expected error of held-out predictions, by the noise model
     ambiguous: bool = False  # contradicted labels may be wrong, or hard examples
+    misled: float = 0.0  # how far wrong labels have been learnt like right ones, 0 to 1
 
     def describe(self) -> dict[str, Any]:
         """Plain values, for summary.json."""
@@ -76,6 +79,17 @@ def contradicted(scores: Floats, labels: Ints) -> Bools:
     return out
 
 
+def misled_by(copied: float, wrong: float) -> float:
+    """How far, 0 to 1, a model was misled by labels of which a share is wrong.
+
+    Models learn wrong labels that they would choose themselves (a share `copied` of them) like
+    right ones, and then nothing tells the two apart. A few such labels do no harm: another class
+    stays the likeliest.
+    """
+    low, high = MISLEADING
+    return float(copied**4 * np.clip((wrong - low) / (high - low), 0, 1))
+
+
 def trust_of(
     scores: Floats,
     labels: Ints,
@@ -83,6 +97,7 @@ def trust_of(
     *,
     judged: int,
     ambiguous: bool = False,
+    misled: float = 0.0,
     seen: bool = False,
 ) -> Trust:
     """Rules on held-out agreement, size, and the noise model's view of the model's errors.
@@ -93,6 +108,7 @@ def trust_of(
         truth: (N, C) probability of each true class before the label is seen.
         judged: classes that can be judged.
         ambiguous: whether contradicted labels may as well be hard examples.
+        misled: see `misled_by`.
         seen: whether the scores are of networks that were trained on the labels.
     """
     size = len(labels)
@@ -102,7 +118,7 @@ def trust_of(
     error = float(1 - truth.max(1).mean()) if size else 1.0
     weak = lift < LIFT and _mean_auroc(scores, labels) < RECOGNISED
     none = _reasons_against(size, judged, weak, error)
-    caution = _reasons_for_care(size, error, ambiguous, seen) if size else []
+    caution = _reasons_for_care(size, error, ambiguous, misled, seen) if size else []
     return Trust(
         level="none" if none else "caution" if caution else "good",
         reasons=tuple(none or caution),
@@ -111,6 +127,7 @@ def trust_of(
         lift=lift,
         model_error=error,
         ambiguous=ambiguous,
+        misled=misled,
     )
 
 
@@ -130,7 +147,9 @@ def _reasons_against(size: int, judged: int, weak: bool, error: float) -> list[s
     return reasons
 
 
-def _reasons_for_care(size: int, error: float, ambiguous: bool, seen: bool) -> list[str]:
+def _reasons_for_care(
+    size: int, error: float, ambiguous: bool, misled: float, seen: bool
+) -> list[str]:
     reasons = []
     if size < MANY:
         reasons.append(f"With {size} examples these numbers are rough.")
@@ -140,6 +159,11 @@ def _reasons_for_care(size: int, error: float, ambiguous: bool, seen: bool) -> l
         reasons.append(
             "Labels that the model contradicts may be wrong, or hard examples. Review the first 30 "
             "and fit again to find out."
+        )
+    if misled > MISLED:
+        reasons.append(
+            "Many labels seem to be wrong in the way the model itself would be, so how many cannot "
+            "be known closely. Review the first 30 and fit again."
         )
     if seen:
         reasons.append(

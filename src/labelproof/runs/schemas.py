@@ -116,6 +116,7 @@ class TrustRecord(Struct):
     level: Literal["good", "caution", "none"]
     reasons: list[str] = []
     ambiguous: bool = False
+    misled: Share = 0.0
 
 
 class PointRecord(Struct):
