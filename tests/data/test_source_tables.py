@@ -209,7 +209,7 @@ def test_a_parquet_column_of_two_names_is_refused(tmp_path):
 
 
 def test_nested_parquet_columns_are_named(tmp_path):
-    columns = {"v": [[1, 2], [3]], "s": [{"a": 1}, {"a": 2}], "a": [1.0, 2.0], "label": ["x", "y"]}
+    columns = {"v": [["a"], ["b"]], "s": [{"a": 1}, {"a": 2}], "a": [1.0, 2.0], "label": ["x", "y"]}
     pq.write_table(pa.table(columns), tmp_path / "n.parquet")
     with pytest.raises(BadInput, match=r"in v, s; .*--drop-column"):
         load(tmp_path / "n.parquet")

@@ -43,8 +43,9 @@ Reviewed = Annotated[
 Labels = Annotated[
     Path | None,
     reading(
-        help="CSV of labels for a flat folder of images; or CSV of several people's votes for any "
-        "table or .npz, matched by id: id,annotator,label or a column a person."
+        help="CSV of labels for a flat folder of images; .npy or CSV of labels for an .npy, in the "
+        "same order; or CSV of several people's votes for any table or .npz, matched "
+        "by id: id,annotator,label or a column a person."
     ),
 ]
 LabelKey = Annotated[str, reading(help="Array of an .npz with the given labels.")]
@@ -105,7 +106,7 @@ Cache = Annotated[
     Path | None,
     reading(help="Folder for encoded vectors, and for decoded images that exceed memory."),
 ]
-MemoryGb = Annotated[float, reading(help="Keep images in memory if they need at most this much.")]
+MemoryGb = Annotated[float, reading(help="Keep images and vectors in memory up to this size.")]
 TextModel = Annotated[
     Path | None, reading(help="Folder with a transformer model to embed texts with.")
 ]

@@ -11,11 +11,14 @@ from labelproof.data.examples import Examples
 from labelproof.data.readers.file_names import is_image, printable
 from labelproof.data.readers.huggingface import is_saved_dataset, load_saved
 from labelproof.data.readers.image_folder import load_folder, load_picture
+from labelproof.data.readers.npy import load_npy
 from labelproof.data.readers.npz import load_npz
+from labelproof.data.readers.parquet import load_parquet
 from labelproof.data.readers.published.named import NAMES, load_named
 from labelproof.data.readers.reading_options import Progress, SourceOptions
 from labelproof.data.readers.shards import is_shards, load_shards
 from labelproof.data.readers.table import load_table
+from labelproof.data.readers.table_files import PARQUET
 from labelproof.errors import BadInput
 
 TABLES = (".csv", ".tsv", ".txt", ".parquet", ".pq", ".jsonl", ".ndjson", ".xlsx")
@@ -63,19 +66,23 @@ def load(
         )
     if path.suffix.lower() == ".npz":
         return load_npz(path, options, like)
+    if path.suffix.lower() == ".npy":
+        return load_npy(path, options, like)
     if path.is_dir() and is_saved_dataset(path):
         return load_saved(path, options, like, progress)
     if path.is_dir() and like is None and is_shards(path):
         return load_shards(path, options.merge_labels)
     if path.is_dir():
         return load_folder(path, options, like, progress)
+    if path.suffix.lower() in PARQUET:
+        return load_parquet(path, options, like, progress)
     if path.suffix.lower() in TABLES:
         return load_table(path, options, like, progress)
     if like is not None and is_image(path.name):
         return load_picture(path, options, like, progress)
     packed = path.suffix.lower() in PACKED
     raise BadInput(
-        "expected an .npz file, a table (CSV, Parquet, JSON lines, Excel) or a folder, but "
+        "expected an .npz or .npy file, a table (CSV, Parquet, JSON lines, Excel) or a folder, but "
         f"{printable(path.name)} is none of these by its suffix; "
         f"{'unpack it first' if packed else 'rename or convert it'}"
     )
@@ -102,11 +109,12 @@ def _check_options(data: str | Path, options: SourceOptions) -> None:
     path = Path(data)
     pictures = str(data) not in NAMES and path.is_dir() and not is_saved_dataset(path)
     voted = bool(options.annotators or options.annotator_column)
-    rows = path.is_file() and path.suffix.lower() in (*TABLES, ".npz") and voted
+    suffix = path.suffix.lower()
+    rows = path.is_file() and (suffix == ".npy" or (suffix in (*TABLES, ".npz") and voted))
     there = path.exists() or str(data) in NAMES
     if options.labels is not None and not pictures and not rows and there:
         raise BadInput(
-            "expected --labels with a folder of images, or with a table or .npz and a table of "
+            "expected --labels with a folder of images, an .npy, or a table or .npz and a table of "
             f"several people's votes (--annotator-column), but {printable(path.name)} came; leave "
             "it out, and name its labels with --label-column or --label-key"
         )

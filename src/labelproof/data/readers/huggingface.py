@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
@@ -18,6 +18,13 @@ from labelproof.data.readers.column_roles import Roles, assign
 from labelproof.data.readers.delimited import LABEL_NAMES, pick
 from labelproof.data.readers.file_names import printable
 from labelproof.data.readers.image_folder import labelled_images
+from labelproof.data.readers.in_batches import (
+    InBatches,
+    file_key,
+    kept_type,
+    list_rows,
+    rows_a_batch,
+)
 from labelproof.data.readers.picture_bytes import open_picture
 from labelproof.data.readers.pixels import Unreadable
 from labelproof.data.readers.reading_options import Progress, SourceOptions
@@ -215,15 +222,43 @@ def _vectors(
             f"expected one column of vectors in the data set, but {', '.join(columns)} are; "
             "leave all but one out with --drop-column"
         )
+    name = printable(Path(about["path"]).name)
+    vectors = _in_batches(rows, columns[0], f"the column {columns[0]!r} of {name}")
     return from_arrays(
-        list(rows.with_format("numpy")[columns[0]][:]),
+        vectors.kept(options),
         _values(rows, roles.label),
         truth=_values(rows, roles.truth),
+        ids=[printable(str(v)) for v in rows[roles.id]] if roles.id is not None else None,
         classes=names,
         like=like,
-        name=printable(Path(about["path"]).name),
+        name=name,
         about={**about, "columns": roles.present()},
         merge=options.merge_labels,
+    )
+
+
+def _in_batches(rows: Any, column: str, what: str) -> InBatches:
+    """A column of vectors, some rows at a time; the library maps its files into memory."""
+    alone = rows.select_columns([column]).with_format("arrow")
+
+    def batches(step: int) -> Iterator[npt.NDArray[Any]]:
+        place = 0
+        for table in alone.iter(batch_size=step):
+            for chunk in table.column(0).chunks:
+                yield list_rows(chunk, place, what)
+                place += len(chunk)
+
+    first = next(batches(64), None)
+    if first is None:
+        raise BadInput(f"expected rows in {what}, but there is none; check the data set")
+    files = [Path(file["filename"]) for file in rows.cache_files]
+    return InBatches(
+        what=what,
+        key=file_key(files, rows._fingerprint, column, len(rows)),
+        size=len(rows),
+        width=first.shape[1],
+        dtype=kept_type(first.dtype),
+        batches=lambda: batches(rows_a_batch(first.shape[1])),
     )
 
 

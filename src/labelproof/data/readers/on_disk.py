@@ -1,4 +1,4 @@
-"""Vectors of an .npz that stay in their file: rows are read when a batch needs them.
+"""Vectors that stay in their file: rows are read when a batch needs them.
 
 Rows are read, not mapped, so that a limit on memory holds for what is used and not for the file.
 They keep their type on disk (float16 stays half as large) and become float32 in a batch.
@@ -20,7 +20,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from labelproof.data.plain_files.numpy_files import read_shape
+from labelproof.data.plain_files.numpy_files import Shape, read_shape
 from labelproof.data.plain_files.opcodes import Refused
 
 KEPT = {"float16": torch.float16, "float32": torch.float32}  # types that need no conversion
@@ -105,13 +105,17 @@ def left_on_disk(path: Path, key: str, most: float) -> OnDisk | None:
                 before = file.tell()
     except (KeyError, OSError, Refused, zipfile.BadZipFile, NotImplementedError, RuntimeError):
         return None  # whoever reads it whole says what is wrong
-    plain = len(found.shape) == 2 and found.dtype.isnative and not found.fortran
-    fits = plain and found.dtype.name in KEPT and before + found.bytes == member.file_size
-    if not fits or 0 in found.shape or "preadv" not in dir(os):
+    if not can_stay(found) or before + found.bytes != member.file_size:
         return None
     size, width = found.shape
     start = _data_start(path, member.header_offset) + before
     return OnDisk(path=path, start=start, size=size, width=width, dtype=found.dtype.name)
+
+
+def can_stay(found: Shape) -> bool:
+    """Whether rows of an array can be read from its file as they are."""
+    plain = len(found.shape) == 2 and found.dtype.isnative and not found.fortran
+    return plain and found.dtype.name in KEPT and 0 not in found.shape and "preadv" in dir(os)
 
 
 def _data_start(path: Path, header: int) -> int:

@@ -1,9 +1,9 @@
-"""CSV and Parquet tables: columns of features, of texts, or of paths to images."""
+"""CSV and other tables: columns of features, of texts, or of paths to images."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from labelproof.data.encoders.texts import (
     fit_texts,
     use_transformer,
 )
-from labelproof.data.examples import Examples, Resident
+from labelproof.data.examples import Examples, Inputs, Resident
 from labelproof.data.labels import Encoded, encode_labels
 from labelproof.data.readers.column_roles import Roles, assign, read_ids, recognise
 from labelproof.data.readers.file_names import outside, printable
@@ -37,11 +37,9 @@ from labelproof.data.readers.sampling import seen, spread
 from labelproof.data.readers.table_files import (
     EXCEL,
     LINES,
-    PARQUET,
     read_csv,
     read_frame,
     read_header,
-    read_parquet,
 )
 from labelproof.data.readers.voted_frame import with_majority
 from labelproof.data.votes import Votes
@@ -59,26 +57,18 @@ def load_table(
     like: Examples | None = None,
     progress: Progress | None = None,
 ) -> Examples:
-    """Examples of a CSV or Parquet file; what its columns are is found out or told by options."""
-    header = read_header(path)
-    roles = assign(header, options, like, path)
-    parquet = path.suffix.lower() in PARQUET
-    if parquet:
-        alone = roles.file is not None or roles.text is not None
-        wanted = roles.named if alone else [n for n in header if n not in options.drop_columns]
-        frame = read_parquet(path, wanted)
-    elif path.suffix.lower() in (*LINES, *EXCEL):
-        frame = read_frame(path)
-    else:
-        frame = read_csv(path, roles.named)
-    first_row = 0 if parquet else 1 if path.suffix.lower() in LINES else 2
+    """Examples of a CSV, JSON lines or Excel file; options say what its columns are, or they do."""
+    roles = assign(read_header(path), options, like, path)
+    suffix = path.suffix.lower()
+    frame = read_frame(path) if suffix in (*LINES, *EXCEL) else read_csv(path, roles.named)
+    first_row = 1 if suffix in LINES else 2
     about = {"source": _source(path), "path": str(path)}
     return from_frame(frame, roles, options, like, progress, about, first_row)
 
 
 def _source(path: Path) -> str:
     suffix = path.suffix.lower()
-    names = {PARQUET: "parquet", LINES: "jsonl", EXCEL: "excel"}
+    names = {LINES: "jsonl", EXCEL: "excel"}
     return next((name for suffixes, name in names.items() if suffix in suffixes), "csv")
 
 
@@ -91,8 +81,9 @@ def from_frame(
     about: dict[str, Any],
     first_row: int,
     names: Sequence[str] | None = None,
+    encoded: EncodedRows | None = None,
 ) -> Examples:
-    """Examples of a frame in memory, of which `roles` says what its columns are."""
+    """Examples of a frame in memory; `encoded` has the rows that it only says more about."""
     what = printable(Path(about["path"]).name)
     if not len(frame):
         raise BadInput(f"expected rows in {what}, but there is only a header; check the file")
@@ -105,7 +96,7 @@ def from_frame(
         about = {**about, **seen(len(rows), len(frame))}
         frame, votes = frame.iloc[rows], votes.part(torch.from_numpy(rows)) if votes else None
     given = frame[roles.label].to_numpy(dtype=object) if roles.label else None
-    used = _used(frame, roles, options, given, like)
+    used = used_columns(frame, roles, options, like, encoded)
     roles, features = used.roles, used.features
     about = {**about, "columns": roles.present(), "left_out": used.left_out}
     beside = _Beside(
@@ -130,7 +121,7 @@ def from_frame(
         first_row=first_row,
         merge=options.merge_labels,
     )
-    encoded = _encode(frame, features, roles, options, like, what, first_row)
+    encoded = encoded or _encode(frame, features, roles, options, like, what, first_row)
     warnings = [
         *(votes.notes if votes else ()),
         *used.notes,
@@ -166,10 +157,15 @@ class _Used:
     notes: tuple[str, ...]
 
 
-def _used(
-    frame: Frame, roles: Roles, options: SourceOptions, given: Any, like: Examples | None
+def used_columns(
+    frame: Frame,
+    roles: Roles,
+    options: SourceOptions,
+    like: Examples | None = None,
+    encoded: EncodedRows | None = None,
 ) -> _Used:
     """Roles and columns to learn from, without those that nearly repeat the label."""
+    given = frame[roles.label].to_numpy(dtype=object) if roles.label else None
     features = frame.drop(columns=[*roles.named, *options.drop_columns], errors="ignore")
     if like is not None:
         return _Used(roles=roles, features=features, left_out={}, notes=())
@@ -181,6 +177,8 @@ def _used(
     if alone:
         left_out |= dict.fromkeys(map(str, features.columns), BESIDE)
     notes = (*copied.values(), *texts.values())
+    if encoded is not None:
+        left_out, features = {**left_out, **encoded.left_out}, frame[[]]
     return _Used(roles=roles, features=features, left_out=left_out, notes=notes)
 
 
@@ -209,30 +207,36 @@ def _pictures(
     )  # fmt: skip
 
 
-def _rows(
-    beside: _Beside, coded: Encoded, encoded: _EncodedRows, about: dict[str, Any]
-) -> Examples:
+def _rows(beside: _Beside, coded: Encoded, encoded: EncodedRows, about: dict[str, Any]) -> Examples:
     """Examples of encoded rows."""
+    encoder = encoded.encoder
     return Examples(
-        x=Resident(torch.from_numpy(np.ascontiguousarray(encoded.vectors))),
+        x=encoded.inputs,
         labels=coded.labels,
         truth=coded.truth,
         ids=beside.ids,
         classes=coded.classes,
         captions=encoded.captions,
-        encoder=encoded.encoder,
+        encoder=encoder,
         votes=beside.votes,
         groups=beside.groups,
-        about={**about, "encoding": encoded.encoder.describe()},
+        about=about if encoder is None else {**about, "encoding": encoder.describe()},
     )
 
 
 @dataclass(frozen=True, kw_only=True)
-class _EncodedRows:
-    vectors: Any
-    encoder: TableEncoder | AnyTexts
-    captions: Sequence[str]
-    warnings: tuple[str, ...]
+class EncodedRows:
+    """Rows of a table as vectors."""
+
+    inputs: Inputs
+    encoder: TableEncoder | AnyTexts | None = None
+    captions: Sequence[str] | None = None
+    warnings: tuple[str, ...] = ()
+    left_out: Mapping[str, str] = field(default_factory=dict)  # columns, and why
+
+
+def _in_memory(vectors: Any) -> Resident:
+    return Resident(torch.from_numpy(np.ascontiguousarray(vectors)))
 
 
 def _encode(
@@ -243,7 +247,7 @@ def _encode(
     like: Examples | None,
     what: str,
     first_row: int,
-) -> _EncodedRows:
+) -> EncodedRows:
     encoder = like.encoder if like is not None else None
     if roles.text is not None and not isinstance(encoder, TableEncoder):
         return _encode_texts(frame[roles.text], roles.text, options, encoder, what)
@@ -258,8 +262,8 @@ def _encode(
     words = unparsed(features, encoder)
     names = [column.name for column in encoder.columns[:MOST_SHOWN]]
     shown = {name: frame[name].to_numpy(dtype=object) for name in names}
-    return _EncodedRows(
-        vectors=vectors,
+    return EncodedRows(
+        inputs=_in_memory(vectors),
         encoder=encoder,
         captions=Captions(frame, row_caption(shown), without=roles.named),
         warnings=tuple(
@@ -277,7 +281,7 @@ def _kind_of_training(encoder: Any) -> str:
 
 def _encode_texts(
     column: Any, name: str, options: SourceOptions, encoder: Any, what: str
-) -> _EncodedRows:
+) -> EncodedRows:
     missing = column.isna().to_numpy()
     texts = ["" if gone else str(text) for text, gone in zip(column, missing, strict=True)]
     if not any(text.strip() for text in texts):
@@ -289,8 +293,8 @@ def _encode_texts(
         encoder = use_transformer(options.text_model, name)
     elif encoder is None:
         encoder = fit_texts(texts, name, what)
-    return _EncodedRows(
-        vectors=encoder.transform(texts),
+    return EncodedRows(
+        inputs=_in_memory(encoder.transform(texts)),
         encoder=encoder,
         captions=texts,
         warnings=_odd_texts(texts, name),

@@ -16,7 +16,7 @@ from labelproof.data.optional_packages import need
 from labelproof.data.readers.delimited import layout, reading
 from labelproof.data.readers.file_names import printable
 from labelproof.data.readers.sheet_size import check_sheets
-from labelproof.errors import BadInput
+from labelproof.errors import BadInput, RunFailed
 from labelproof.files import read_regular
 
 PARQUET = (".parquet", ".pq")
@@ -129,15 +129,15 @@ def read_parquet(path: Path, wanted: Sequence[str]) -> Frame:
     nested = [
         field.name
         for field in _schema(path)
-        if field.name in wanted and _has_structure(types, field.type)
+        if field.name in wanted and has_structure(types, field.type)
     ]
     if nested:
         raise BadInput(
             f"expected columns of plain values in {printable(path.name)}, but lists, records or "
-            f"bytes are in {', '.join(nested)}; spread them into columns, leave them out with "
-            "--drop-column, or save vectors as .npz"
+            f"bytes are in {', '.join(nested)}; leave them out with --drop-column, or spread "
+            "them into columns"
         )
-    with _reading_parquet(path) as parquet:
+    with reading_parquet(path) as parquet:
         table = parquet.read_table(path, columns=list(wanted))
         table.validate(full=True)  # texts that are no UTF-8 would fail later, in any column
         frame = table.to_pandas()
@@ -147,7 +147,8 @@ def read_parquet(path: Path, wanted: Sequence[str]) -> Frame:
         return frame
 
 
-def _has_structure(types: Any, kind: Any) -> bool:
+def has_structure(types: Any, kind: Any) -> bool:
+    """Whether a type of Arrow is a list, a record or bytes."""
     return bool(
         types.is_nested(kind)
         or types.is_binary(kind)
@@ -157,15 +158,18 @@ def _has_structure(types: Any, kind: Any) -> bool:
 
 
 def _schema(path: Path) -> Any:
-    with _reading_parquet(path) as parquet:
+    with reading_parquet(path) as parquet:
         return parquet.read_schema(path)
 
 
 @contextmanager
-def _reading_parquet(path: Path) -> Iterator[Any]:
+def reading_parquet(path: Path) -> Iterator[Any]:
+    """The library for Parquet; whatever fails inside becomes one sentence."""
     parquet = need("pyarrow.parquet", "table", "a Parquet table")
     try:
         yield parquet
+    except (BadInput, RunFailed):
+        raise
     except Exception as error:  # the library fails in many ways on a damaged file
         raise BadInput(
             f"expected a Parquet table, but {printable(path.name)} could not be read "

@@ -1,0 +1,136 @@
+"""Vectors that a source hands out some rows at a time: in memory where they fit, else in a file.
+
+The file lies in the cache (`--cache`), as float16 or float32, and belongs to the source's name,
+length and time. It appears whole or not at all, serves later runs, and can be deleted at any time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from labelproof.data.encoders.encode import default_cache
+from labelproof.data.readers.file_names import printable
+from labelproof.data.readers.on_disk import KEPT, OnDisk
+from labelproof.data.readers.reading_options import SourceOptions
+from labelproof.errors import BadInput, RunFailed
+from labelproof.files import written_whole
+
+Rows = npt.NDArray[Any]  # (n, D)
+ROWS, BYTES = 65_536, 1 << 24  # of a batch, at most
+
+
+@dataclass(frozen=True, kw_only=True)
+class InBatches:
+    """Vectors (N, D) as a source has them."""
+
+    what: str  # how sentences call them
+    key: str  # changes when the source does
+    size: int  # N
+    width: int  # D
+    dtype: str  # float16 or float32
+    batches: Callable[[], Iterator[Rows]]  # all rows, in order
+
+    def kept(self, options: SourceOptions) -> Rows | OnDisk:
+        """All of them: in memory up to `--memory-gb`, else in a file."""
+        if self.size * self.width * np.dtype(self.dtype).itemsize <= options.memory_gb * 1e9:
+            out, place = np.empty((self.size, self.width), self.dtype), 0
+            for rows in self._checked():
+                out[place : place + len(rows)] = rows
+                place += len(rows)
+            return out
+        return self._on_disk(options.cache or default_cache())
+
+    def _checked(self) -> Iterator[Rows]:
+        place = 0
+        for rows in self.batches():
+            if rows.shape[1] != self.width or place + len(rows) > self.size:
+                raise BadInput(
+                    f"expected {self.size} rows of {self.width} numbers in {self.what}, but row "
+                    f"{place} (counting from 0) has {rows.shape[1]}; give vectors of one length"
+                )
+            yield as_kept(rows, self.dtype)
+            place += len(rows)
+        if place != self.size:
+            raise BadInput(
+                f"expected {self.size} rows in {self.what}, but {place} came; write it again"
+            )
+
+    def _on_disk(self, cache: Path) -> OnDisk:
+        path = cache / f"rows-{self.key[:32]}.raw"
+        found = OnDisk(path=path, start=0, size=self.size, width=self.width, dtype=self.dtype)
+        room = self.size * self.width * np.dtype(self.dtype).itemsize
+        if path.is_file() and path.stat().st_size == room:
+            return found
+        try:
+            cache.mkdir(parents=True, exist_ok=True)
+            with written_whole(path) as aside, aside.open("wb") as file:
+                for rows in self._checked():
+                    file.write(np.ascontiguousarray(rows).reshape(-1).view(np.uint8).data)
+        except OSError as error:
+            raise RunFailed(
+                f"the cache {printable(str(cache))} cannot be written ({error.strerror}); it needs "
+                f"{room / 1e9:.1f} GB for {self.what}: free some space or name another folder with "
+                "--cache"
+            ) from None
+        return found
+
+
+def as_kept(rows: Rows, dtype: str) -> Rows:
+    """Rows in the type in which they are kept; what that cannot hold becomes infinite."""
+    with np.errstate(over="ignore"):
+        return rows if rows.dtype.name == dtype else rows.astype(dtype)
+
+
+def kept_type(dtype: np.dtype[Any]) -> str:
+    """float16 and float32 stay as they are; every other number becomes float32."""
+    return dtype.name if dtype.name in KEPT else "float32"
+
+
+def rows_a_batch(width: int) -> int:
+    """How many rows of float64 a batch has."""
+    return max(1, min(ROWS, BYTES // (8 * max(1, width))))
+
+
+def file_key(files: Iterable[Path], *more: object) -> str:
+    """A hash of names, lengths and times of files, and of what else matters."""
+    parts: list[object] = [*more]
+    for path in files:
+        found = path.stat()
+        parts += [str(path.resolve()), found.st_size, found.st_mtime_ns, found.st_ino]
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+def list_rows(column: Any, place: int, what: str) -> Rows:
+    """Lists of numbers of Arrow as rows (n, D).
+
+    Args:
+        column: An array of lists, fixed or variable in length.
+        place: The number of its first row.
+        what: How sentences call the column.
+    """
+    lengths = column.value_lengths().to_numpy(zero_copy_only=False)
+    bad = np.flatnonzero(np.isnan(lengths) | (lengths != lengths[0]) | (lengths == 0))
+    if len(bad):
+        row, first = place + int(bad[0]), lengths[0]
+        found = lengths[bad[0]]
+        raise BadInput(
+            f"expected vectors of one length in {what}, but row {row} (counting from 0) has "
+            f"{'none' if np.isnan(found) else f'{found:g} numbers'}"
+            f"{'' if row == place else f' and row {place} has {first:g}'}; remove or repair it"
+        )
+    numbers = column.flatten()
+    if numbers.null_count:
+        gap = int(np.flatnonzero(numbers.is_null().to_numpy(zero_copy_only=False))[0])
+        raise BadInput(
+            f"expected numbers in {what}, but {numbers.null_count} are missing, the first in row "
+            f"{place + gap // int(lengths[0])} (counting from 0); fill them in or remove these rows"
+        )
+    values: Rows = numbers.to_numpy(zero_copy_only=False)
+    return values.reshape(len(column), -1)

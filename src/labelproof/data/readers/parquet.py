@@ -1,0 +1,227 @@
+"""Parquet tables: a column of vectors, or columns of features; large ones are read in batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from labelproof.data.encoders.columns import Frame, TableEncoder, fit_table
+from labelproof.data.examples import Examples
+from labelproof.data.optional_packages import need
+from labelproof.data.readers.arrays import as_inputs, check_like
+from labelproof.data.readers.column_roles import Roles, assign
+from labelproof.data.readers.file_names import printable
+from labelproof.data.readers.in_batches import (
+    InBatches,
+    file_key,
+    kept_type,
+    list_rows,
+    rows_a_batch,
+)
+from labelproof.data.readers.reading_options import Progress, SourceOptions
+from labelproof.data.readers.sampling import seen, spread
+from labelproof.data.readers.table import EncodedRows, from_frame, used_columns
+from labelproof.data.readers.table_files import has_structure, read_parquet, reading_parquet
+from labelproof.errors import BadInput
+
+BESIDE = "not used beside vectors"
+BUFFER = 1 << 20  # bytes of a column that are read at a time
+FITTED = 100_000  # rows, evenly over a large table, that its columns are judged by
+
+
+def load_parquet(
+    path: Path,
+    options: SourceOptions,
+    like: Examples | None = None,
+    progress: Progress | None = None,
+) -> Examples:
+    """Examples of a Parquet file."""
+    with reading_parquet(path) as parquet:
+        schema, count = parquet.read_schema(path), parquet.read_metadata(path).num_rows
+    header = tuple(schema.names)
+    roles = assign(header, options, like, path)
+    about = {"source": "parquet", "path": str(path)}
+    free = [name for name in header if name not in (*roles.named, *options.drop_columns)]
+    if roles.file is not None or roles.text is not None:
+        frame = read_parquet(path, roles.named)
+        return from_frame(frame, roles, options, like, progress, about, 0)
+    vectors = [name for name in free if is_vectors(schema.field(name).type)]
+    if vectors:
+        return _vectors(path, _single(vectors, path), roles, options, like, about)
+    large = 4 * count * len(free) > options.memory_gb * 1e9
+    if large and options.sample is None and roles.annotator is None and count > FITTED:
+        found = _large(path, free, roles, options, like, about)
+        if found is not None:
+            return found
+    wanted = [name for name in header if name not in options.drop_columns]
+    return from_frame(read_parquet(path, wanted), roles, options, like, progress, about, 0)
+
+
+def is_vectors(kind: Any) -> bool:
+    """Whether a column of Arrow holds lists of numbers."""
+    types = need("pyarrow", "table", "a Parquet table").types
+    lists = (types.is_list, types.is_large_list, types.is_fixed_size_list)
+    return any(test(kind) for test in lists) and bool(
+        types.is_integer(kind.value_type) or types.is_floating(kind.value_type)
+    )
+
+
+def _single(vectors: Sequence[str], path: Path) -> str:
+    if len(vectors) > 1:
+        raise BadInput(
+            f"expected one column of vectors in {printable(path.name)}, but {', '.join(vectors)} "
+            "are; leave all but one out with --drop-column"
+        )
+    return vectors[0]
+
+
+def _vectors(
+    path: Path,
+    column: str,
+    roles: Roles,
+    options: SourceOptions,
+    like: Examples | None,
+    about: dict[str, Any],
+) -> Examples:
+    """Examples whose inputs are one column of lists."""
+    if roles.annotator is not None:
+        raise BadInput(
+            f"expected one row an example beside the vectors of {printable(path.name)}, but "
+            "--annotator-column says that a row is a vote; give the votes with --labels, or a "
+            "column an annotator"
+        )
+    frame, others = _beside(path, column, roles, options)
+    what = f"the column {column!r} of {printable(path.name)}"
+    size = min(len(frame), options.sample or len(frame))
+    if size < len(frame):
+        about, frame = {**about, **seen(size, len(frame))}, frame.iloc[:size]
+        options = replace(options, sample=None)
+    vectors = _column_in_batches(path, column, what, size)
+    inputs = as_inputs(vectors.kept(options), what=what)
+    check_like(inputs, like, printable(path.name))
+    unused = f"not used beside the vectors in {column!r}: {', '.join(others)}"
+    encoded = EncodedRows(
+        inputs=inputs,
+        left_out=dict.fromkeys(others, BESIDE),
+        warnings=(unused,) if others and like is None else (),
+    )
+    return from_frame(
+        frame, roles, options, like, None, {**about, "vectors": column}, 0, encoded=encoded
+    )
+
+
+def _beside(
+    path: Path, column: str, roles: Roles, options: SourceOptions
+) -> tuple[Frame, list[str]]:
+    """The columns that say something of the rows, and the names of those that are not read."""
+    with reading_parquet(path) as parquet:
+        schema, count = parquet.read_schema(path), parquet.read_metadata(path).num_rows
+    types = need("pyarrow", "table", "a Parquet table").types
+    plain = [n for n in schema.names if not has_structure(types, schema.field(n).type)]
+    ids = [n for n in plain if n.lower() == "id" and n not in (*roles.named, *options.drop_columns)]
+    wanted = [*roles.named, *ids]
+    others = [n for n in schema.names if n not in (*wanted, column, *options.drop_columns)]
+    if wanted:
+        return read_parquet(path, wanted), others
+    pandas = need("pandas", "table", "a Parquet table")
+    return pandas.DataFrame(index=range(count)), others
+
+
+def _column_in_batches(path: Path, column: str, what: str, size: int) -> InBatches:
+    def batches() -> Iterator[Any]:
+        place = 0
+        for batch in _read(path, [column], step):
+            for chunk in batch.column(0).chunks if batch.num_rows else ():
+                rows = list_rows(chunk, place, what)[: size - place]
+                yield rows
+                place += len(rows)
+            if place >= size:
+                return
+
+    step = 64
+    first = next(batches(), None)
+    if first is None:
+        raise BadInput(f"expected rows in {what}, but there is none; check the file")
+    width = first.shape[1]
+    step = rows_a_batch(width)
+    return InBatches(
+        what=what,
+        key=file_key([path], column, size),
+        size=size,
+        width=width,
+        dtype=kept_type(first.dtype),
+        batches=batches,
+    )
+
+
+def _read(path: Path, columns: Sequence[str], rows: int) -> Iterator[Any]:
+    """Tables of some rows each, in order; pages are read when they are needed."""
+    arrow = need("pyarrow", "table", "a Parquet table")
+    # without a buffer a whole row group is read at a time, which may be all of the file
+    how = {"buffer_size": BUFFER, "pre_buffer": False}
+    with reading_parquet(path) as parquet, parquet.ParquetFile(path, **how) as file:
+        for batch in file.iter_batches(rows, columns=list(columns), use_threads=False):
+            table = arrow.Table.from_batches([batch])
+            table.validate(full=True)
+            yield table
+
+
+def _large(
+    path: Path,
+    columns: Sequence[str],
+    roles: Roles,
+    options: SourceOptions,
+    like: Examples | None,
+    about: dict[str, Any],
+) -> Examples | None:
+    """Examples of a table whose features do not fit into memory; None where it holds texts."""
+    what, step = printable(path.name), rows_a_batch(len(columns))
+    encoder, left = (like.encoder if like is not None else None), {}
+    if like is None:
+        sample = _spread_rows(path, [*roles.named, *columns], step)
+        used = used_columns(sample, roles, options)
+        if used.roles.text is not None or used.roles.file is not None:
+            return None
+        roles, left = used.roles, dict(used.left_out)
+        encoder = fit_table(used.features, what)
+    if not isinstance(encoder, TableEncoder):
+        return None
+    frame, _ = _beside(path, "", roles, options)
+    names = [column.name for column in encoder.columns]
+    fitted = encoder
+
+    def batches() -> Iterator[Any]:
+        place = 0
+        for table in _read(path, names, step):
+            yield fitted.transform(table.to_pandas(), what, place)
+            place += len(table)
+
+    vectors = InBatches(
+        what=f"the columns of {what}",
+        key=file_key([path], repr(encoder)),
+        size=len(frame),
+        width=sum(len(column.outputs) for column in encoder.columns),
+        dtype="float32",
+        batches=batches,
+    )
+    inputs = as_inputs(vectors.kept(options), what=vectors.what)
+    encoded = EncodedRows(inputs=inputs, encoder=encoder, left_out=left)
+    return from_frame(frame, roles, options, like, None, about, 0, encoded=encoded)
+
+
+def _spread_rows(path: Path, columns: Sequence[str], step: int) -> Frame:
+    """Some rows of a large table, evenly over all."""
+    arrow = need("pyarrow", "table", "a Parquet table")
+    with reading_parquet(path) as parquet:
+        wanted = spread(parquet.read_metadata(path).num_rows, FITTED)
+    parts, place = [], 0
+    for table in _read(path, columns, step):
+        begin, end = np.searchsorted(wanted, [place, place + len(table)])
+        parts.append(table.take(torch.from_numpy(wanted[begin:end] - place).numpy()))
+        place += len(table)
+    return arrow.concat_tables(parts).to_pandas()

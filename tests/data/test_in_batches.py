@@ -1,0 +1,210 @@
+"""Vectors of Parquet, Hugging Face and .npy files: the same rows however they are kept."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import datasets
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from labelproof.data.encoders.columns import TableEncoder
+from labelproof.data.examples import Resident
+from labelproof.data.readers import SourceOptions, load, parquet
+from labelproof.data.readers.on_disk import OnDisk
+from labelproof.errors import BadInput
+
+ROWS = np.random.default_rng(0).normal(size=(300, 7)).astype("float32")
+LABELS = np.array(["cat", "dog", "eel"])[np.arange(300) % 3]
+
+
+@pytest.fixture
+def small(tmp_path) -> SourceOptions:
+    """Options under which nothing fits into memory."""
+    return SourceOptions(memory_gb=0, cache=tmp_path / "cache")
+
+
+def lists(rows: np.ndarray, fixed: bool) -> pa.Array:
+    flat = pa.array(rows.ravel())
+    if fixed:
+        return pa.FixedSizeListArray.from_arrays(flat, rows.shape[1])
+    return pa.ListArray.from_arrays(np.arange(len(rows) + 1) * rows.shape[1], flat)
+
+
+def as_parquet(path: Path, rows: np.ndarray = ROWS, fixed: bool = False, **more: object) -> Path:
+    columns = {"v": lists(rows, fixed), "label": LABELS[: len(rows)], **more}
+    pq.write_table(pa.table(columns), path, row_group_size=64)
+    return path
+
+
+def as_saved(path: Path, rows: np.ndarray = ROWS, **more: object) -> Path:
+    columns = {"v": list(rows), "label": LABELS[: len(rows)], **more}
+    datasets.Dataset.from_dict(columns).save_to_disk(path)
+    return path
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32"])
+@pytest.mark.parametrize("fixed", [False, True])
+def test_parquet_rows_are_the_same_in_memory_and_on_disk(tmp_path, small, dtype, fixed):
+    rows = (10 * ROWS).astype(dtype)
+    path = as_parquet(tmp_path / "v.parquet", rows, fixed, id=np.arange(300), note=["x"] * 300)
+    memory, disk = load(path), load(path, small)
+    assert isinstance(memory.x, Resident)
+    assert isinstance(disk.x, OnDisk)
+    assert disk.x.digest() == memory.x.digest()
+    kept = rows if dtype == "float16" else rows.astype("float32")
+    every = torch.arange(300)
+    assert torch.equal(disk.x.take(every), torch.from_numpy(kept).float())
+    assert torch.equal(memory.x.take(every), disk.x.take(every))
+    assert memory.classes == disk.classes == ("cat", "dog", "eel")
+    assert disk.ids == [str(row) for row in range(300)]
+    assert disk.about["left_out"] == {"note": "not used beside vectors"}
+
+
+def test_saved_data_sets_are_the_same_in_memory_and_on_disk(tmp_path, small):
+    folder = as_saved(tmp_path / "saved")
+    memory, disk = load(folder), load(folder, small)
+    assert isinstance(disk.x, OnDisk)
+    assert disk.x.digest() == memory.x.digest()
+    assert torch.equal(disk.x.take(torch.arange(300)), torch.from_numpy(ROWS))
+
+
+def test_the_file_in_the_cache_serves_again_and_belongs_to_its_source(tmp_path, small):
+    path = as_parquet(tmp_path / "v.parquet")
+    first, again = load(path, small).x, load(path, small).x
+    assert first.path == again.path
+    as_parquet(path, ROWS + 1)
+    changed = load(path, small).x
+    assert changed.path != first.path
+    assert torch.equal(changed.take(torch.arange(3)), torch.from_numpy(ROWS[:3] + 1))
+    first.path.write_bytes(b"cut")  # damaged: it is made again
+    as_parquet(path, ROWS)
+    assert torch.equal(load(path, small).x.take(torch.arange(3)), torch.from_numpy(ROWS[:3]))
+
+
+@pytest.mark.parametrize("step", [2, 1000])
+def test_bad_vectors_are_told_with_their_row(tmp_path, small, step, monkeypatch):
+    monkeypatch.setattr(parquet, "rows_a_batch", lambda width: step)
+
+    def refused(match: str, options: SourceOptions, **columns: object) -> None:
+        pq.write_table(pa.table(columns), tmp_path / "bad.parquet", row_group_size=2)
+        with pytest.raises(BadInput, match=match):
+            load(tmp_path / "bad.parquet", options)
+
+    y = ["a", "b", "a"]
+    for options in (small, SourceOptions()):
+        refused(r"row 1 \(counting from 0\) has 1 num", options, v=[[1, 2], [3], [4, 5]], label=y)
+        refused(r"row 2 \(counting from 0\) has 3", options, v=[[1, 2], [3, 4], [1, 2, 3]], label=y)
+        refused("row 1 .* has none", options, v=[[1.0, 2], None, [4, 5]], label=y)
+        refused("1 are missing, the first in row 2", options, v=[[1.0], [2], [None]], label=y)
+        refused("the first in row 2 ", options, v=[[1.0], [2.0], [np.inf]], label=y)
+        refused("but v, w are; leave all but one", options, v=[[1.0]] * 3, w=[[1]] * 3, label=y)
+    assert not (tmp_path / "cache").exists() or not [*(tmp_path / "cache").glob(".*")]
+
+
+def test_new_parquet_vectors_need_no_labels_and_must_fit(tmp_path):
+    train = load(as_parquet(tmp_path / "v.parquet"))
+    new = pa.table({"v": lists(ROWS[:5], fixed=False)})
+    pq.write_table(new, tmp_path / "new.parquet")
+    assert len(load(tmp_path / "new.parquet", like=train)) == 5
+    pq.write_table(pa.table({"v": lists(ROWS[:5, :3], fixed=False)}), tmp_path / "new.parquet")
+    with pytest.raises(BadInput, match=r"expected examples of shape \(7,\)"):
+        load(tmp_path / "new.parquet", like=train)
+
+
+def test_a_plan_reads_a_few_parquet_vectors(tmp_path):
+    few = load(as_parquet(tmp_path / "v.parquet"), SourceOptions(sample=20))
+    assert len(few) == 20
+    assert few.about["sample"] == {"read": 20, "of": 300}
+
+
+def test_a_large_table_is_encoded_in_batches(tmp_path, small, monkeypatch):
+    words = np.array(["red", "green"])[np.arange(300) % 2]
+    columns = {f"f{i}": ROWS[:, i] for i in range(7)} | {"colour": words, "label": LABELS}
+    path = tmp_path / "table.parquet"
+    pq.write_table(pa.table(columns), path, row_group_size=64)
+    monkeypatch.setattr(parquet, "FITTED", 299)  # all but one row
+    monkeypatch.setattr(parquet, "rows_a_batch", lambda width: 32)
+    memory, disk = load(path), load(path, small)
+    assert isinstance(disk.x, OnDisk)
+    assert isinstance(disk.encoder, TableEncoder)
+    assert disk.classes == memory.classes
+    every = torch.arange(300)
+    assert (disk.x.take(every) - memory.x.take(every)).abs().max() < 0.05
+    like = load(path, small, like=disk)
+    assert torch.equal(like.x.take(every), disk.x.take(every))
+
+
+# ---- .npy ----
+
+
+def test_an_npy_with_labels_beside_it(tmp_path, small):
+    np.save(tmp_path / "x.npy", ROWS)
+    np.save(tmp_path / "y.npy", LABELS)
+    lines = [f"row{i},{label},cat" for i, label in enumerate(LABELS)]
+    (tmp_path / "y.csv").write_text("\n".join(["id,label,true", *lines]))
+    named = SourceOptions(labels=tmp_path / "y.npy")
+    on_disk = SourceOptions(labels=tmp_path / "y.npy", memory_gb=0)
+    beside = SourceOptions(labels=tmp_path / "y.csv", truth_key="true")
+    first, second, third = (load(tmp_path / "x.npy", how) for how in (named, on_disk, beside))
+    assert isinstance(second.x, OnDisk)
+    assert first.x.digest() == second.x.digest() == third.x.digest()
+    assert (first.labels == third.labels).all()
+    assert third.ids is not None
+    assert third.ids[2] == "row2"
+    assert (third.truth == 0).all()
+    assert len(load(tmp_path / "x.npy", like=first)) == 300
+
+
+def test_bad_npy_files_are_told_in_a_sentence(tmp_path):
+    def refused(match: str, **options: object) -> None:
+        with pytest.raises(BadInput, match=match):
+            load(tmp_path / "x.npy", SourceOptions(**options))
+
+    np.save(tmp_path / "y.npy", LABELS[:5])
+    y = tmp_path / "y.npy"
+    (tmp_path / "x.npy").write_bytes(b"not an array")
+    refused("x.npy, but it could not be read", labels=y)
+    np.save(tmp_path / "x.npy", np.array([{}, {}], dtype=object), allow_pickle=True)
+    refused("pickled objects|could not be read|has 5", labels=y)
+    np.save(tmp_path / "x.npy", ROWS)
+    refused("name them with --labels")
+    refused("each of the 300 rows of x.npy, but y.npy has 5", labels=y)
+    refused("expected true labels as a column of the CSV", labels=y, truth_key="true")
+
+
+# ---- memory ----
+
+PEAK = """
+import resource, sys
+from pathlib import Path
+from labelproof.data.readers import SourceOptions, load
+load(sys.argv[1], SourceOptions(memory_gb=0.01, cache=Path(sys.argv[3])))  # with all imports
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+found = load(sys.argv[2], SourceOptions(memory_gb=0.01, cache=Path(sys.argv[3])))
+found.x.digest()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="ru_maxrss has other units")
+@pytest.mark.parametrize("columns", [False, True])
+def test_a_large_parquet_takes_little_memory(tmp_path, columns):
+    rows = np.random.default_rng(0).normal(size=(120_000, 256)).astype("float32")  # 123 MB
+    paths = []
+    for size in (200, len(rows)):
+        some = {f"f{i}": rows[:size, i] for i in range(256)} if columns else {
+            "v": lists(rows[:size], fixed=False)
+        }  # fmt: skip
+        paths.append(tmp_path / f"{size}.parquet")
+        table = pa.table({**some, "label": np.resize(LABELS, size)})
+        pq.write_table(table, paths[-1], row_group_size=10**6, compression="none")
+    command = [sys.executable, "-c", PEAK, *map(str, paths), str(tmp_path / "cache")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    most = 350e3 if columns else 90e3  # kilobytes; a table is fitted on 100,000 of its rows
+    assert int(done.stdout) < most
