@@ -250,6 +250,17 @@ def test_the_command_begins_as_a_person_types_it(tmp_path: Path) -> None:
     assert "labelproof fit d.npz" in page_of(run).text()
 
 
+def test_a_list_that_is_filled_up_does_not_say_that_all_of_it_looks_wrong(tmp_path: Path) -> None:
+    run = made_run(tmp_path / "run")
+    summary = json.loads((run / "summary.json").read_text())
+    listed = sum(line.endswith(",1") for line in (run / "labels.csv").read_text().splitlines())
+    (run / "summary.json").write_text(json.dumps({**summary, "suspects_filled": listed - 2}))
+    text = page_of(run).text()
+    assert f"{listed} of 60 labels are listed for review, as you asked: 2 look wrong" in text
+    assert "Labels to review" in text
+    assert "Labels that look wrong" not in text
+
+
 def test_headings_images_tables_and_drawings_can_be_read_aloud(pictured: Path) -> None:
     page = Page((pictured / "report.html").read_text(encoding="utf-8"))
     assert page.all("html")[0]["lang"] == "en"

@@ -128,3 +128,19 @@ def test_batches_are_held_one_at_a_time(run: Path) -> None:
     ]
     assert sum(sizes) == 9000
     assert max(sizes) <= 4096
+
+
+def test_earlier_predictions_are_replaced_and_other_files_left_alone(
+    run: Path, tmp_path: Path
+) -> None:
+    X, _ = vectors(5, seed=3)
+    np.savez(tmp_path / "new.npz", x=X)
+    out = tmp_path / "p.csv"
+    assert "replaced" not in predict(run, tmp_path / "new.npz", "--out", out)
+    assert "replaced" in predict(run, tmp_path / "new.npz", "--out", out)
+    assert len(rows(out)) == 5
+    mine = tmp_path / "mine.csv"
+    mine.write_text("id,label\na,ant\n")
+    with pytest.raises(BadInput, match=r"mine\.csv exists and holds no predictions"):
+        predict(run, tmp_path / "new.npz", "--out", mine)
+    assert mine.read_text() == "id,label\na,ant\n"

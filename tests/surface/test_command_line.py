@@ -24,6 +24,14 @@ def vectors(tmp_path) -> Path:
     return path
 
 
+def test_a_budget_is_filled_up_and_said_to_be(labelproof, vectors):
+    words = ("fit", vectors, "--method", "ce", "--epochs", 2, "--review-budget", 200)
+    code, out, _ = labelproof(*words, "--out", "run")
+    assert code == 0
+    assert "200 of 240 labels are listed for review, as you asked" in out
+    assert "200 of 240 labels look wrong" not in out
+
+
 def test_fit_leaves_the_promised_folder(labelproof, vectors, tmp_path):
     words = ("fit", vectors, "--truth-key", "clean", "--set", "steps=60", "--out", "run")
     code, out, _ = labelproof(*words)

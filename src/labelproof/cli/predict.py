@@ -13,7 +13,7 @@ from labelproof.cli import options as opt
 from labelproof.cli.read_data import read_like
 from labelproof.errors import BadInput
 from labelproof.runs.load import load_model
-from labelproof.runs.predictions import Written, write_predictions
+from labelproof.runs.predictions import Written, check_replaced, write_predictions
 
 
 def predict(
@@ -39,12 +39,15 @@ def predict(
     and other evidential methods it says how little evidence there is; for the others it is the
     entropy of the probabilities.
 
+    Earlier predictions at --out are replaced; any other file there is left alone.
+
     Example: labelproof predict runs/digits-dpc new.npz --out predictions.csv
     """
     reading = opt.source_options(locals())
     loaded = load_model(run, encoder=encoder, device=device)
     if Path(data).exists() and out.exists() and out.samefile(data):
         raise BadInput(f"{out} is the data itself; name another --out.")
+    replaced = check_replaced(out)
     examples = read_like(data, reading, loaded.like)
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
@@ -52,12 +55,12 @@ def predict(
         written = write_predictions(
             loaded.model, examples, out, lambda done: bar.update(task, completed=done)
         )
-    Console(soft_wrap=True, highlight=False).print(in_words(written, out))
+    Console(soft_wrap=True, highlight=False).print(in_words(written, out, replaced))
 
 
-def in_words(written: Written, out: Path) -> str:
+def in_words(written: Written, out: Path, replaced: bool = False) -> str:
     """What was written, and how far it agrees with labels that came along."""
-    text = f"{written.rows} predictions: {out}"
+    text = f"{written.rows} predictions: {out}" + " (earlier ones replaced)" * replaced
     if written.labelled:
         share = written.agreeing / written.labelled
         text += f"\nThey agree with {share:.1%} of the labels that came with the data."

@@ -80,9 +80,20 @@ def judge(
         calibration=calibration,
         calibrated=sure,
         table=table,
-        summary={**summary, **votes_summary(result.task, calibration.crowd, audit, soft)},
+        summary={
+            **summary,
+            "suspects_filled": filled_up(table, rule),
+            **votes_summary(result.task, calibration.crowd, audit, soft),
+        },
         trunk=trunk,
     )
+
+
+def filled_up(table: LabelTable, rule: Rule | None) -> int:
+    """Suspects that are likelier right than wrong: they only fill the list that was asked for."""
+    if rule is None or (rule.precision is None and rule.budget is None):
+        return 0
+    return int((table.suspect & (table.p_clean >= 0.5)).sum())
 
 
 def table_of(sure: Result, calibration: Calibration) -> LabelTable:

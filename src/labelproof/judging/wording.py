@@ -10,11 +10,16 @@ MOST_NAMED = 5  # classes named one by one
 
 def of_labels(summary: Mapping[str, Any], size: int) -> list[str]:
     """What is known of the labels: whether to trust it first, then suspects and noise."""
-    suspects = int(summary["suspects"])
+    suspects, filled = int(summary["suspects"]), filled_up(summary)
     trusted = level(summary) != "none"
     lines = list(summary.get("doubts") or ())
     word = "look wrong" if trusted else "would be the first to look at"
-    if trusted or suspects:
+    if filled:
+        lines.append(
+            f"{suspects:,} of {size:,} labels are listed for review, as you asked: "
+            f"{suspects - filled:,} look wrong, and {filled:,} are the next likeliest to be wrong."
+        )
+    elif trusted or suspects:
         lines.append(f"{suspects:,} of {size:,} labels {word} ({suspects / size:.1%}).")
     lines += [*precision(summary), *noise(summary), *left_alone(summary)]
     return lines + (care(summary) if trusted else [])
@@ -23,6 +28,11 @@ def of_labels(summary: Mapping[str, Any], size: int) -> list[str]:
 def level(summary: Mapping[str, Any]) -> str:
     """How far the statements can be relied on: good, caution or none; runs of old do not say."""
     return str((summary.get("trust") or {}).get("level", "good"))
+
+
+def filled_up(summary: Mapping[str, Any]) -> int:
+    """How many labels are listed only because so long a list was asked for."""
+    return int(summary.get("suspects_filled") or 0) if level(summary) != "none" else 0
 
 
 def precision(summary: Mapping[str, Any]) -> list[str]:

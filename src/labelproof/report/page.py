@@ -97,6 +97,7 @@ def render(facts: Facts, shown: Shown, note: str | None = None) -> str:
         reliability=_reliability(facts),
         precision=figures.precision(facts.summary.get("precision_curve") or ()),
         level=wording.level(facts.summary),
+        filled=wording.filled_up(facts.summary),
         share=wrong_share(facts.summary),
         conflicts=list(conflicts(facts, shown)),
         duplicates=facts.measured.get("duplicates"),

@@ -12,7 +12,7 @@ import torch
 from labelproof.csv_cells import safe
 from labelproof.data.examples import Examples
 from labelproof.errors import BadInput
-from labelproof.files import written_whole
+from labelproof.files import without_waiting, written_whole
 from labelproof.runs.model import Model, Prediction
 
 COLUMNS = ("id", "label", "confidence", "uncertainty")
@@ -32,6 +32,22 @@ def header(classes: Sequence[str]) -> list[str]:
     return [*COLUMNS, *(f"p_{name}" for name in classes)]
 
 
+def check_replaced(out: Path) -> bool:
+    """Whether predictions are there already; refuses a file that holds something else."""
+    if not out.exists():
+        return False
+    first = b",".join(name.encode() for name in COLUMNS)
+    if not out.is_file() or not _starts(out, first):
+        raise BadInput(f"{out} exists and holds no predictions; name another --out.")
+    return True
+
+
+def _starts(path: Path, start: bytes) -> bool:
+    with open(path, "rb", opener=without_waiting) as file:
+        found = file.read(len(start))
+    return found in (start, b"")  # an empty file is nobody's work
+
+
 def write_predictions(
     model: Model, data: Examples, out: Path, step: Callable[[int], None] = lambda done: None
 ) -> Written:
@@ -45,6 +61,7 @@ def write_predictions(
     """
     if not out.absolute().parent.is_dir():
         raise BadInput(f"{out} cannot be written: its folder does not exist; name another --out.")
+    check_replaced(out)
     agreeing = done = 0
     with written_whole(out) as aside, aside.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")

@@ -180,6 +180,7 @@ class SummaryRecord(Struct):
 
     noise_rate_estimate: Share | None
     suspects: Count = 0
+    suspects_filled: Count = 0
     accuracy: AccuracyRecord | None = None
     ece: Number = None
     ece_calibrated: Number = None
