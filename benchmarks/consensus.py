@@ -17,7 +17,7 @@ from review_simulation import out_of_fold
 from torch import Tensor
 
 from labelproof.data.votes import Votes, majority, vote_shares
-from labelproof.judging.agreement import krippendorff_alpha
+from labelproof.judging.agreement import annotator_quality, krippendorff_alpha
 from labelproof.judging.annotators import dawid_skene, fit_crowd
 from labelproof.judging.vote_weights import crowdlab
 
@@ -42,17 +42,23 @@ def main() -> None:
     votes = Votes(table=table, annotators=tuple(told.annotators))
     classes = int(table.max()) + 1
     scores = out_of_fold(x / x.std(), vote_shares(votes, classes).float(), classes)
+    crowd = fit_crowd(votes, classes, scores)
     found = {
         "majority": majority(votes, classes),
         "Dawid-Skene": dawid_skene(votes, classes).consensus,
         "classifier alone": scores.argmax(1),
         "cleanlab (CROWDLAB)": cleanlabs(votes, scores.softmax(1)),
         "our CROWDLAB": crowdlab(votes, scores.softmax(1)).argmax(1),
-        "ours": fit_crowd(votes, classes, scores).consensus,
+        "ours": crowd.consensus,
     }
     print(f"Krippendorff's alpha {krippendorff_alpha(votes, classes):.3f}")
     for name, labels in found.items():
         print(f"{name:20} {(labels == truth).double().mean():.2%} right")
+    quality = annotator_quality(votes, crowd)
+    for who, name in enumerate(votes.annotators):
+        low, high = quality.low[who].item(), quality.high[who].item()
+        real = (table[:, who] == truth)[table[:, who] >= 0].double().mean()
+        print(f"{name:20} right {low:.1%} to {high:.1%} of the time; in truth {real:.1%}")
 
 
 if __name__ == "__main__":

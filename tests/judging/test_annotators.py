@@ -223,6 +223,52 @@ def test_shared_errors_make_the_consensus_less_sure() -> None:
     assert abs(sure - _accuracy(crowd.consensus, torch.tensor(truth))) < 0.05
 
 
+def lured(
+    seed: int, *, size: int, people: int, each: int, skill: tuple[float, float], follow: float
+) -> tuple[Votes, torch.Tensor, torch.Tensor]:
+    """People of different skill who often fall for the same wrong class of an example."""
+    rng = np.random.default_rng(seed)
+    truth, lure = rng.integers(0, 5, size), rng.integers(0, 5, size)
+    hard = rng.normal(size=(size, 1))
+    skilled = rng.uniform(*skill, people)
+    right = rng.random((size, people)) < 1 / (1 + np.exp(hard - np.log(skilled / (1 - skilled))))
+    chance = rng.integers(0, 5, (size, people))
+    said = np.where(rng.random((size, people)) < follow, lure[:, None], chance)
+    table = np.where(right, truth[:, None], said)
+    off = rng.random((size, people)).argsort(1) >= each
+    scores = rng.normal(size=(size, 5)) - 0.3 * hard * np.eye(5)[truth]
+    scores[np.arange(size), truth] += 2
+    names = tuple(f"p{i}" for i in range(people))
+    table = torch.tensor(np.where(off, -1, table))
+    return Votes(table=table, annotators=names), torch.tensor(truth), torch.tensor(scores)
+
+
+def test_many_weak_votes_do_not_shout_the_classifier_down() -> None:
+    """The classifier tells how far votes go together; the votes alone would count all of them."""
+    votes, truth, scores = lured(0, size=1500, people=60, each=20, skill=(0.2, 0.6), follow=0.5)
+    crowd = fit_crowd(votes, 5, scores)
+    assert crowd.correlation > 0.02
+    free = annotators._em(annotators._known(votes, 5, scores), annotators._Knobs())
+    assert _accuracy(crowd.consensus, truth) > _accuracy(free.consensus, truth) + 0.01
+    sure = crowd.posterior.max(1).values.mean().item()
+    assert abs(sure - _accuracy(crowd.consensus, truth)) < 0.03
+
+
+@pytest.mark.parametrize("size", [2000, 10_000])
+def test_intervals_of_quality_hold_where_errors_are_shared(size: int) -> None:
+    """More labels do not make surer of what no vote can tell."""
+    inside = []
+    for seed in range(3):
+        votes, truth, scores = lured(
+            seed, size=size, people=3, each=3, skill=(0.7, 0.9), follow=0.5
+        )
+        found = annotator_quality(votes, fit_crowd(votes, 5, scores))
+        real = (votes.table == truth[:, None]).double().mean(0)
+        inside += ((found.low <= real) & (real <= found.high)).tolist()
+        assert (found.high - found.low).max() < 0.17
+    assert sum(inside) >= 8
+
+
 def test_an_annotator_does_not_confirm_themselves() -> None:
     """One label of one person says nothing of that person beyond what others say."""
     votes, truth, scores, _ = crowd_of(11, size=1000, people=1000, each=1)

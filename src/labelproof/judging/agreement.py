@@ -13,7 +13,7 @@ from scipy.special import betaincinv
 from torch import Tensor
 
 from labelproof.data.votes import BLANK, Votes, vote_counts
-from labelproof.judging.annotators import Crowd, expected_counts
+from labelproof.judging.annotators import Crowd, expected_counts, independent
 from labelproof.judging.vote_weights import agreement_with_others
 
 CONFIDENCE = 0.95
@@ -31,10 +31,11 @@ class AnnotatorQuality:
 
 
 def annotator_quality(votes: Votes, crowd: Crowd) -> AnnotatorQuality:
-    """Quality with a 95% interval that knows of few labels and of unsure consensus.
+    """Quality with a 95% interval that knows of few labels and of an unsure consensus.
 
-    The quality has a Beta distribution: Jeffreys' prior, the expected number of right labels, and
-    on top the variance that comes from not knowing which labels are right.
+    The quality has a Beta distribution: Jeffreys' prior, the expected number of right labels, the
+    variance that comes from not knowing which labels are right, and what `doubt` says of all
+    annotators.
     """
     long, people = votes.long(), len(votes.annotators)
     right = label_quality(votes, crowd)[long.rows, long.who]
@@ -44,6 +45,7 @@ def annotator_quality(votes: Votes, crowd: Crowd) -> AnnotatorQuality:
     unsure = zeros.index_add(0, long.who, right * (1 - right))
     mean = (hits + 0.5) / (labels + 1)
     variance = mean * (1 - mean) / (labels + 2) + unsure / (labels + 1).square()
+    variance = variance + (doubt(votes, crowd) * mean * (1 - mean)).square()
     low, high = beta_interval(mean, variance)
     return AnnotatorQuality(
         labels=labels.long(),
@@ -52,6 +54,19 @@ def annotator_quality(votes: Votes, crowd: Crowd) -> AnnotatorQuality:
         high=high,
         agreement=agreement_with_others(votes, crowd.posterior.shape[1]),
     )
+
+
+def doubt(votes: Votes, crowd: Crowd) -> float:
+    """How far the quality of all annotators may be off together, a standard deviation in logits.
+
+    Errors that annotators share look like agreement, and nothing in the votes tells them. So the
+    share of right labels is also found as if annotators never shared an error, without the model.
+    How far that is from the consensus' answer shows how much hangs on what is assumed.
+    """
+    alone, long = independent(votes, crowd), votes.long()
+    answers = (crowd.posterior, alone.posterior)
+    found = torch.stack([said[long.rows, long.label].mean() for said in answers])
+    return found.logit(eps=1e-4).diff().abs().item()
 
 
 def beta_interval(mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:

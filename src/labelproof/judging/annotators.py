@@ -12,19 +12,20 @@ Four additions for real votes:
   annotators confuse, at the annotator's own overall error rate, with a strength of κ votes a class.
 - An example is judged by matrices that were counted without it. Otherwise somebody with three
   labels confirms themselves.
-- Annotators err on the same hard examples, so three equal votes are worth fewer than three. An
-  example's n votes count as n / (1 + (n - 1) ρ).
+- Annotators err on the same hard examples, so three equal votes are worth fewer than three. Votes
+  on one example have a correlation of ρ (`joint_votes`).
 - What is hard for annotators is hard for the classifier, so both together are less sure than they
   look: the evidence of each is multiplied by τ.
 
-κ, ρ and τ are those that predict each vote best from the classifier and the other votes on the
-same example, with matrices that were counted without it.
+κ and τ predict each vote best from the classifier and the other votes on its example. With ρ the
+votes predict best what the classifier says; where that does not tell, ρ is chosen like κ and τ.
 
 Shapes: N examples, A annotators, C classes, V votes.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -33,16 +34,19 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from labelproof.data.votes import LongVotes, Votes, vote_shares
+from labelproof.judging.joint_votes import Ballots, ballots, of_all, of_one, of_others
 
 STEPS = 60  # of EM, at the most
 TOLERANCE = 1e-4  # largest mean change of a posterior that counts as none
 GRIDS: Mapping[str, Sequence[float]] = {
     "strength": (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0),  # κ, in votes a class
     "temper": (1.0, 0.85, 0.7, 0.6, 0.5, 0.4, 0.3),  # τ
-    "correlation": (0.0, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0),  # ρ
+    "correlation": (0.0, 0.01, 0.03, 0.06, 0.1, 0.15, 0.25, 0.4, 0.6),  # ρ
 }
 ROUNDS = 3  # of the search over them
+PATIENCE = 2  # values in a row that are no better, after which no further ones are tried
 MOST = 60_000  # votes to search with; all of them where there are fewer
+SURE = 1.0  # standard errors from which a difference is more than chance
 GAIN = 1e-4  # of the mean log-probability of a vote, below which another value is no better
 
 
@@ -59,6 +63,12 @@ class Crowd:
     correlation: float  # ρ
     steps: int  # of EM until nothing changed
     predicted: float  # mean log-probability of a vote, given the others and the classifier
+    witnessed: Tensor  # (N,) log-probability of what the classifier names, given the votes alone
+
+    @property
+    def knobs(self) -> _Knobs:
+        """How it was found."""
+        return _Knobs(strength=self.strength, temper=self.temper, correlation=self.correlation)
 
     @property
     def consensus(self) -> Tensor:
@@ -76,6 +86,7 @@ class _Known:
     told: Tensor | None  # (N,) classes that a person has told for sure, else -1
     annotators: int
     given: Tensor  # (N,) votes an example
+    cast: Ballots  # which votes say the same
 
     def with_told(self, posterior: Tensor) -> Tensor:
         """A posterior (N, C) that is sure of what was told."""
@@ -115,7 +126,7 @@ def fit_crowd(
 
 
 def _best(known: _Known) -> Crowd:
-    """EM with the κ, τ and ρ that predict votes best."""
+    """EM with the best κ, τ and ρ."""
     part = _part(known)
     best, knobs = _search(part)
     return best if part is known else _em(known, knobs)
@@ -131,38 +142,75 @@ def _part(known: _Known) -> _Known:
     place = torch.full((size,), -1)
     place[kept] = torch.arange(len(kept))
     rows, votes = place[known.votes.rows], known.votes
-    there = rows >= 0
+    there, given = rows >= 0, known.given[kept]
+    some = LongVotes(rows=rows[there], who=votes.who[there], label=votes.label[there])
     return replace(
         known,
-        votes=LongVotes(rows=rows[there], who=votes.who[there], label=votes.label[there]),
+        votes=some,
         start=known.start[kept],
         scores=None if known.scores is None else known.scores[kept],
         told=None if known.told is None else known.told[kept],
-        given=known.given[kept],
+        given=given,
+        cast=ballots(some, given, known.start.shape[1]),
     )
 
 
 def _search(known: _Known) -> tuple[Crowd, _Knobs]:
     """What EM finds with the best κ, τ and ρ, chosen one after the other, from value to value."""
-    best, knobs = _em(known, _Knobs()), _Knobs()
+    best = _em(known, _Knobs())
     if known.given.max() < 2:  # nothing to predict a vote by
-        return best, knobs
+        return best, best.knobs
+    best, told = _by_witness(known, best)
+    names = ("strength", "temper") if told else tuple(GRIDS)
     for _ in range(ROUNDS):
         before = best.predicted
-        for name, grid in GRIDS.items():
-            for direction in (1, -1):
-                while True:
-                    place = grid.index(vars(knobs)[name]) + direction
-                    if not 0 <= place < len(grid):
-                        break
-                    other = replace(knobs, **{name: grid[place]})
-                    tried = _em(known, other, start=best)
-                    if tried.predicted < best.predicted + GAIN:
-                        break
-                    best, knobs = tried, other
+        for name, direction in itertools.product(names, (1, -1)):
+            best = _walk(known, best, name, direction)
         if best.predicted == before:
             break
-    return best, knobs
+    return best, best.knobs
+
+
+def _by_witness(known: _Known, start: Crowd) -> tuple[Crowd, bool]:
+    """EM with the ρ under which votes predict the classifier best, and whether that tells.
+
+    Other votes cannot tell how far votes go together: they fall for the same lures. Of values that
+    chance may have put apart, the smallest is taken.
+    """
+    if known.scores is None:
+        return start, False
+    heard = [start]
+    for value in GRIDS["correlation"][1:]:
+        heard.append(_em(known, replace(start.knobs, correlation=value), start=start))
+        if all(_ahead(one, heard[-1]) for one in heard[-1 - PATIENCE : -1]):
+            break
+    best = max(heard, key=lambda crowd: crowd.witnessed.mean().item())
+    level = next(crowd for crowd in heard if not _ahead(best, crowd))
+    return level, level is not start
+
+
+def _ahead(one: Crowd, other: Crowd) -> bool:
+    """Whether votes predict the classifier better in one than in another, beyond chance."""
+    apart = one.witnessed - other.witnessed
+    return bool(apart.mean() > SURE * apart.std() / len(apart) ** 0.5)
+
+
+def _walk(known: _Known, best: Crowd, name: str, direction: int) -> Crowd:
+    """Follow the grid of one number as long as votes are predicted better."""
+    grid = GRIDS[name]
+    place, missed = grid.index(vars(best.knobs)[name]) + direction, 0
+    while 0 <= place < len(grid) and missed < PATIENCE:
+        tried = _em(known, replace(best.knobs, **{name: grid[place]}), start=best)
+        place, missed = place + direction, missed + 1
+        if tried.predicted >= best.predicted + GAIN:
+            best, missed = tried, 0
+    return best
+
+
+def independent(votes: Votes, crowd: Crowd) -> Crowd:
+    """The same votes without a classifier, as if nobody ever shared an error with anybody."""
+    known = _known(votes, crowd.posterior.shape[1])
+    return _em(known, _Knobs(strength=crowd.strength), start=crowd)
 
 
 def fit_alike(votes: Votes, classes: int) -> Crowd:
@@ -186,13 +234,15 @@ def seen_alone(votes: Votes, crowd: Crowd, scores: Tensor) -> float:
 def _known(
     votes: Votes, classes: int, scores: Tensor | None = None, told: Tensor | None = None
 ) -> _Known:
+    long, given = votes.long(), votes.given
     return _Known(
-        votes=votes.long(),
+        votes=long,
         start=vote_shares(votes, classes),
         scores=None if scores is None else scores.double(),
         told=told,
         annotators=len(votes.annotators),
-        given=votes.given,
+        given=given,
+        cast=ballots(long, given, classes),
     )
 
 
@@ -221,6 +271,7 @@ def _em(known: _Known, knobs: _Knobs, start: Crowd | None = None) -> Crowd:
         correlation=knobs.correlation,
         steps=step,
         predicted=_predicted(known, prior, logs, knobs),
+        witnessed=_witnessed(known, posterior, logs, knobs),
     )
 
 
@@ -313,30 +364,33 @@ def _vote_logs(votes: LongVotes, counts: Tensor, without: Tensor | None) -> Tens
     return (said.clamp_min(1e-9) / all_.clamp_min(1e-9)).clamp(1e-12, 1.0).log()
 
 
-def _weight(given: Tensor, knobs: _Knobs) -> Tensor:
-    """What each of n votes on an example counts, (N, 1)."""
-    return knobs.temper / (1 + (given - 1).clamp_min(0) * knobs.correlation).double()[:, None]
-
-
-def _summed(known: _Known, logs: Tensor) -> Tensor:
-    return torch.zeros_like(known.start).index_add_(0, known.votes.rows, logs)
-
-
 def _posterior(known: _Known, prior: Tensor, logs: Tensor, knobs: _Knobs) -> Tensor:
-    weighed = _weight(known.given, knobs) * _summed(known, logs)
-    return known.with_told((prior + weighed).softmax(1))
+    said = of_all(known.cast, logs, knobs.correlation)
+    return known.with_told((prior + knobs.temper * said).softmax(1))
 
 
 def _predicted(known: _Known, prior: Tensor, logs: Tensor, knobs: _Knobs) -> float:
     """Mean log-probability of a vote, given the classifier and the other votes on its example."""
     rows = known.votes.rows
-    others = _summed(known, logs)[rows] - logs
-    weight = _weight(known.given - 1, knobs)[rows]
-    before = (prior.expand_as(known.start)[rows] + weight * others).log_softmax(1)
+    others = of_others(known.cast, logs, knobs.correlation)
+    before = (prior.expand_as(known.start)[rows] + knobs.temper * others).log_softmax(1)
     if known.told is not None:
         sure = known.with_told(torch.zeros_like(known.start))[rows].log()
         before = torch.where(known.told[rows, None] >= 0, sure, before)
-    return (before + logs).logsumexp(1).mean().item()
+    return (before + of_one(known.cast, logs, knobs.correlation)).logsumexp(1).mean().item()
+
+
+def _witnessed(known: _Known, posterior: Tensor, logs: Tensor, knobs: _Knobs) -> Tensor:
+    """Log-probability (N,) of the class that the classifier names, given the votes alone."""
+    if known.scores is None:
+        return posterior.new_zeros(len(posterior))
+    named, classes = known.scores.argmax(1), posterior.shape[1]
+    counts = posterior.new_zeros(classes, classes).index_add_(0, named, posterior).T
+    own = normalised(counts + _slightly_right(classes)).log()[:, named].T
+    shares = normalised(posterior.sum(0) + 1).log()
+    said = of_all(known.cast, logs, knobs.correlation)
+    before = (shares + knobs.temper * said).log_softmax(1)
+    return (before + own).logsumexp(1)
 
 
 def _slightly_right(classes: int) -> Tensor:
