@@ -291,6 +291,18 @@ def test_inflected_words_are_alike(tmp_path):
     assert likeness[4:, 4:].min() > likeness[:4, 4:].max()
 
 
+def test_a_plan_reads_the_beginning_of_texts_only(tmp_path):
+    frame = pd.DataFrame(
+        {"text": [f"long text {i} " * 900 for i in range(30)], "label": [0, 1] * 15}
+    )
+    frame.to_csv(tmp_path / "l.csv", index=False)
+    planned = load(tmp_path / "l.csv", SourceOptions(text_column="text", sample=4000))
+    whole = load(tmp_path / "l.csv", SourceOptions(text_column="text"))
+    assert {len(text) for text in planned.captions} == {200}
+    assert min(len(text) for text in whole.captions) > 9000
+    assert planned.x.shape == whole.x.shape
+
+
 def test_duplicate_texts_are_compared_by_their_letters(tmp_path):
     frame = reviews(6)
     frame.loc[6] = [frame.text[1], "pos"]

@@ -80,7 +80,7 @@ def listed(encoder: LiteEncoder) -> Listed:
 
 def words() -> Listed:
     """TF-IDF, which is fitted to the texts and needs no weights."""
-    encoder = fit_texts(SENTENCES, "text", "the examples")
+    encoder, _ = fit_texts(SENTENCES, "text", "the examples")
     speed = _milliseconds(lambda: encoder.transform(SENTENCES))
     return Listed(
         name=WORDS, data="texts", megabytes=0, licence="", installed=True, milliseconds=speed

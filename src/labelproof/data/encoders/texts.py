@@ -20,7 +20,7 @@ from labelproof.errors import BadInput
 
 Vectors = npt.NDArray[np.float32]
 MOST_TERMS = 20_000
-LONGEST = 100_000  # characters of a text that are counted
+LONGEST = 10_000  # characters of a text that are counted
 TOKEN = r"(?u)\b\w+\b"  # a word
 LETTERS_IN_WORDS = "char_wb"  # scikit-learn's name for runs of letters that stay within a word
 SPANS = {LETTERS_IN_WORDS: (1, 5), "word": (1, 2), "char": (1, 3)}  # the last two: older runs
@@ -58,16 +58,19 @@ class TextEncoder:
 
     def transform(self, texts: Sequence[str]) -> Vectors:
         """Unit vectors (N, D); zero for a text without any known term."""
-        from sklearn.preprocessing import normalize
-
         vectorizer = _vectorizer(self.analyzer, vocabulary=self.vocabulary)
         vectorizer.idf_ = self.idf
-        projected = vectorizer.transform(shortened(texts)) @ self.components.T.astype(np.float64)
-        return np.asarray(normalize(projected), dtype=np.float32)
+        return self.projected(vectorizer.transform(shortened(texts)))
+
+    def projected(self, weights: Any) -> Vectors:
+        """Unit vectors (N, D) of TF-IDF weights (N, V)."""
+        from sklearn.preprocessing import normalize
+
+        return np.asarray(normalize(weights @ self.components.T.astype(np.float64)), np.float32)
 
 
-def fit_texts(texts: Sequence[str], column: str, what: str) -> TextEncoder:
-    """Learn TF-IDF weights and a projection from training texts.
+def fit_texts(texts: Sequence[str], column: str, what: str) -> tuple[TextEncoder, Vectors]:
+    """Learn TF-IDF weights and a projection from training texts; also their vectors (N, D).
 
     Raises:
         BadInput: If there are no words in them.
@@ -79,13 +82,14 @@ def fit_texts(texts: Sequence[str], column: str, what: str) -> TextEncoder:
         )
     vectorizer = _vectorizer(LETTERS_IN_WORDS)
     weights = vectorizer.fit_transform(shortened(texts))
-    return TextEncoder(
+    encoder = TextEncoder(
         column=column,
         analyzer=LETTERS_IN_WORDS,
         vocabulary=tuple(vectorizer.get_feature_names_out()),
         idf=np.asarray(vectorizer.idf_, dtype=np.float64),
         components=_directions(weights).astype(np.float32),
     )
+    return encoder, encoder.projected(weights)
 
 
 def _directions(weights: Any) -> npt.NDArray[np.float64]:

@@ -82,13 +82,17 @@ class Handed:
 def from_texts(given: Handed, like: Examples | None = None) -> Examples:
     """Examples of texts and labels beside them."""
     texts = ["" if is_missing(value) else str(value) for value in given.x]
-    encoder = like.encoder if like is not None else fit_texts(texts, "text", given.name)
-    if not isinstance(encoder, AnyTexts):
+    encoder: AnyTexts
+    if like is None:
+        encoder, vectors = fit_texts(texts, "text", given.name)
+    elif isinstance(like.encoder, AnyTexts):
+        encoder, vectors = like.encoder, like.encoder.transform(texts)
+    else:
         raise BadInput(
             f"expected data like the training data's, but {given.name} are texts; give the same "
             "kind"
         )
-    x = Resident(torch.from_numpy(np.ascontiguousarray(encoder.transform(texts))))
+    x = Resident(torch.from_numpy(np.ascontiguousarray(vectors)))
     about = {"source": "texts", "encoding": encoder.describe()}
     return replace(given.labelled(x, like, about), captions=texts, encoder=encoder)
 

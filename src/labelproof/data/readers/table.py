@@ -48,6 +48,7 @@ from labelproof.errors import BadInput
 COPY = "nearly repeats the label"
 TEXT = "looks like text: use --text-column"
 BESIDE = "not used beside texts"
+FEW_TEXTS, FEW_LETTERS = 1000, 200  # that a plan learns TF-IDF from, and reads of each
 MOST_SHOWN = 12  # columns in the caption of a row
 
 
@@ -289,12 +290,16 @@ def _encode_texts(
             f"expected texts in column {name!r} of {what}, but all are blank; "
             "name another column with --text-column"
         )
+    vectors = None
     if encoder is None and options.text_model is not None:
         encoder = use_transformer(options.text_model, name)
+    elif encoder is None and options.sample is not None:
+        texts = [text[:FEW_LETTERS] for text in texts]
+        encoder, _ = fit_texts(texts[:: 1 + len(texts) // FEW_TEXTS], name, what)
     elif encoder is None:
-        encoder = fit_texts(texts, name, what)
+        encoder, vectors = fit_texts(texts, name, what)
     return EncodedRows(
-        inputs=_in_memory(encoder.transform(texts)),
+        inputs=_in_memory(encoder.transform(texts) if vectors is None else vectors),
         encoder=encoder,
         captions=texts,
         warnings=_odd_texts(texts, name),
