@@ -59,6 +59,7 @@ def test_groups_and_report(run: Path) -> None:
     assert "Near-duplicates with different labels" in page
     assert "phone" in page
     assert '<span class="sure">distance ' in page
+    assert '<span class="id">rows 10 and 11</span>' in page
     assert "the first 1 of 1" not in page  # two examples were found, and their one pair is shown
 
 

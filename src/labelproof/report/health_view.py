@@ -79,7 +79,10 @@ def _entry(kind: str, one: Mapping[str, Any], names: Sequence[str], shown: Shown
     rows = [index, *([other] if isinstance(other, int) and 0 <= other < len(names) else [])]
     pictures = [shown.picture(row, EDGE) for row in rows]
     text = shown.text(index)
-    name = " and ".join(names[row] for row in rows)
+    called = [names[row] for row in rows]
+    name = " and ".join(called)
+    if all(one.isdecimal() for one in called):
+        name = f"row{'s' if len(rows) > 1 else ''} {name}"
     return Entry(
         name=name if isinstance(other, int | None) else f"{name} and {other}",
         said=_said(kind, one),

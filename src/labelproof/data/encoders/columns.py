@@ -244,7 +244,7 @@ def row_caption(columns: Mapping[str, npt.NDArray[Any]]) -> Callable[[int], str]
     def show(row: int) -> str:
         shown = {name: str(values[row]) for name, values in columns.items()}
         cells = (
-            f"{name}={text if len(text) <= CELL else text[: CELL - 1] + '…'}"
+            f"{name}={text if len(text) <= CELL else text[: CELL - 1].rstrip() + '…'}"
             for name, text in shown.items()
             if text not in GAPS
         )
