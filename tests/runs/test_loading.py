@@ -76,6 +76,9 @@ def test_views_survive_the_record() -> None:
     ):
         assert views_of(json.loads(json.dumps(views_record(views)))) == views
     vector = VectorViews(mean=torch.rand(3), std=torch.rand(3), spread=torch.rand(3), waves=4)
+    for changes in ({"waves": -1}, {"waves": 10**40}, {"wavelength": 0}, {"wavelength": 1e999}):
+        with pytest.raises(ValueError, match="waves of length"):  # before any is drawn
+            views_of({**views_record(vector), **changes})
     again = views_of(json.loads(json.dumps(views_record(vector))))
     assert isinstance(again, VectorViews)
     x = torch.randn(2, 3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +33,17 @@ from labelproof.training.run import pick_device
 from labelproof.training.trunk import make_trunk
 from labelproof.views import ImageViews, RandAugment, VectorViews
 
-DAMAGE = (KeyError, ValueError, TypeError, AttributeError, IndexError, RuntimeError, OSError)
+DAMAGE = (
+    KeyError,
+    ValueError,
+    TypeError,
+    AttributeError,
+    ArithmeticError,
+    IndexError,
+    RuntimeError,
+    OSError,
+)
+MOST_WAVES = 2**16  # of a vector; runs have hundreds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +140,10 @@ def views_of(record: Mapping[str, Any]) -> Views:
     if record["type"] == "VectorViews":
         for key in ("mean", "std", "spread"):
             values[key] = None if values[key] is None else torch.tensor(values[key])
-        return VectorViews(**values)
+        views = VectorViews(**values)
+        if not 0 <= views.waves <= MOST_WAVES or not 0 < views.wavelength < math.inf:
+            raise ValueError(f"{views.waves!r} waves of length {views.wavelength!r}")
+        return views
     if record["type"] != "ImageViews":
         raise ValueError(f"unknown views {record['type']!r}")
     if isinstance(values["policy"], Mapping):
