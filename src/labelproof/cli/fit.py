@@ -21,6 +21,7 @@ from labelproof.cli.read_data import read
 from labelproof.cli.specs import spec_from
 from labelproof.collecting import paused
 from labelproof.judging import wording
+from labelproof.report.sentences import many
 from labelproof.report.several import write_joint
 from labelproof.run_files import LABELS, REPORT, RUN
 from labelproof.runs import folder as runfolder
@@ -213,7 +214,8 @@ def _annotated(summary: dict[str, Any]) -> list[str]:
         f"{found['count']} annotators gave {found['votes']} labels{agree}; with the model, the "
         f"consensus differs from the majority for {found['changed']} examples.",
         f"The annotator who is right least often: {worst['annotator']}, {worst['quality']:.1%} "
-        f"of {worst['labels']} labels (95% interval {worst['low']:.1%} to {worst['high']:.1%}).",
+        f"of {many(worst['labels'], 'label')} (95% interval {worst['low']:.1%} to "
+        f"{worst['high']:.1%}).",
     ]
     if found["accuracy_consensus"] is not None:
         lines.append(
