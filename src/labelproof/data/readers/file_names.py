@@ -39,6 +39,8 @@ def outside(root: Path, files: Sequence[str]) -> dict[str, str]:
 
     A list may name files by absolute names, or with `..`. Report and review show nothing else.
     """
+    if not files:
+        return {}
     here = os.path.abspath(root)
     folders = {os.path.dirname(os.path.abspath(os.path.join(here, name))) for name in files}
     shared = os.path.commonpath(folders)
