@@ -10,6 +10,7 @@ import torch
 from bench_cells import quick_cell
 
 from labelproof.bench import gpus, runner
+from labelproof.errors import BadInput
 
 GRID = ("vectors", "--methods", "ce", "--labels", "worst", "--epochs", 2)
 
@@ -83,3 +84,24 @@ def test_processes_of_a_run_share_gpus_and_cores(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     monkeypatch.setattr(runner.os, "cpu_count", lambda: 4)
     assert [runner.together(jobs) for jobs in (1, 4)] == [4, 1]
+
+
+@pytest.mark.parametrize(
+    ("device", "seen"),
+    [("auto", ("4", "7", "9")), ("cuda", ("4", "7", "9")), ("cuda:1", ("7",)), ("cpu", ())],
+)
+def test_a_bench_uses_only_the_devices_it_is_told(device, seen, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
+    environment = {gpus.NAME: "4,7,9"}
+    gpus.use_only(device, environment)
+    assert gpus.visible(environment) == seen
+    with pytest.raises(
+        BadInput, match="no device 'cuda:3' here; use auto or cpu or cuda or cuda:0"
+    ):
+        gpus.use_only("cuda:3", {gpus.NAME: "4,7,9"})
+
+
+def test_a_bench_refuses_a_device_that_is_not_there():
+    for device in ("cuda", "cuda:x", "tpu"):
+        with pytest.raises(BadInput, match="use auto or cpu"):
+            gpus.use_only(device, {})

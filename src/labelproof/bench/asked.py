@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from labelproof.bench import gpus
@@ -13,9 +13,13 @@ from labelproof.bench.grid_progress import place
 from labelproof.bench.runner import Launcher
 from labelproof.errors import BadInput
 
-CORES = len(gpus.visible()) or os.cpu_count() or 1  # runs at a time unless told
 OUT = Path("runs/bench")
 SCALE: Scale = "small"
+
+
+def at_a_time() -> int:
+    """Runs at a time unless told: one for each GPU that may be used, or for each core."""
+    return len(gpus.visible()) or os.cpu_count() or 1
 
 
 @dataclass(frozen=True)
@@ -27,8 +31,9 @@ class Asked:
     sources: Sources
     seeds: int | None = None
     only: str | None = None
-    jobs: int = CORES
+    jobs: int = field(default_factory=at_a_time)
     launcher: Launcher = "local"
+    device: str = "auto"
 
     def cells(self) -> list[Cell]:
         """The whole grid."""
@@ -62,7 +67,8 @@ class Asked:
             "--data": sources.data,
             "--human-labels": sources.human_labels,
             "--out": sources.out if sources.out != OUT else None,
-            "--jobs": self.jobs if self.jobs != CORES else None,
+            "--jobs": self.jobs if self.jobs != at_a_time() else None,
+            "--device": self.device if self.device != "auto" else None,
             "--seeds": self.seeds,
             "--methods": ",".join(sources.methods) if sources.methods else None,
             "--labels": ",".join(sources.labels) if sources.labels else None,
@@ -80,7 +86,8 @@ class Asked:
         sources = self.sources
         data, human = (_named(path) for path in (sources.data, sources.human_labels))
         here = replace(sources, out=OUT, data=data, human_labels=human)
-        return replace(self, sources=here, only=None, jobs=CORES, launcher="local").command()
+        usual = replace(self, only=None, jobs=at_a_time(), launcher="local", device="auto")
+        return replace(usual, sources=here).command()
 
 
 def _named(path: Path | None) -> Path | None:

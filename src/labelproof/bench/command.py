@@ -11,7 +11,8 @@ from rich.console import Console
 from rich.table import Table
 
 from labelproof.bench import command_options as opt
-from labelproof.bench.asked import CORES, OUT, SCALE, Asked
+from labelproof.bench import gpus
+from labelproof.bench.asked import OUT, SCALE, Asked, at_a_time
 from labelproof.bench.cell import SCALES, Cell, Scale, Sources
 from labelproof.bench.cluster import cell_commands, run_one
 from labelproof.bench.experiments.all_experiments import NAMES, experiment
@@ -30,6 +31,7 @@ def bench(
     human_labels: opt.HumanLabels = None,
     out: opt.Out = OUT,
     jobs: opt.Jobs = None,
+    device: opt.Device = "auto",
     launcher: opt.LauncherName = "local",
     seeds: opt.Seeds = None,
     methods: opt.Methods = None,
@@ -62,9 +64,10 @@ def bench(
         epochs=epochs,
         blocks=blocks,
     )
+    gpus.use_only(device)
     how = _launcher(launcher)
-    jobs = jobs or (CORES if how == "local" else 1)
-    asked = Asked(experiment(name), _scale(scale), sources, seeds, only, jobs, how)
+    jobs = jobs or (at_a_time() if how == "local" else 1)
+    asked = Asked(experiment(name), _scale(scale), sources, seeds, only, jobs, how, device)
     cells = asked.cells()
     picked = asked.picked(cells)
     if dry_run:

@@ -33,6 +33,13 @@ Jobs = Annotated[
     int | None,
     typer.Option(help="Runs at a time; by default one for each GPU, or each core.", min=1),
 ]
+Device = Annotated[
+    str,
+    typer.Option(
+        help="auto: every GPU, one for each run, or the cores; cpu, cuda, or one GPU such "
+        "as cuda:1."
+    ),
+]
 LauncherName = Annotated[
     str,
     typer.Option(
