@@ -1,9 +1,9 @@
 """Two processes against one through the command line, for five methods.
 
-    python benchmarks/same_result.py [--methods ce,dpc] [--seeds 3] [--data digits]
+    python benchmarks/same_result.py [--methods ce,dpc] [--seeds 3] [--epochs 20]
 
-Runs `labelproof fit DATA --noise symmetric:0.4 --calibrate off` with one thread for each seed, then
-`torchrun --nproc-per-node 2 -m labelproof fit ...` with the first seed. Prints accuracy on the test
+Runs `labelproof fit digits --noise symmetric:0.4 --calibrate off` with one thread for each seed,
+then `torchrun --nproc-per-node 2 -m labelproof fit ...` with the first seed. Prints accuracy on the test
 data after the last epoch, its spread over the seeds, and for the first seed how many labels are
 split alike by one process and by two, and the median difference of p_clean.
 """
@@ -23,13 +23,13 @@ METHODS = "ce,coteaching,elr,dividemix,dpc"
 TWO = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
 
 
-def fitted(method: str, seed: int, data: str, folder: Path, before: list[str]) -> Path:
+def fitted(method: str, seed: int, epochs: int, folder: Path, before: list[str]) -> Path:
     """The folder of a run."""
     out = folder / f"{method}-{seed}-{len(before)}"
     options = ["--method", method, "--seed", str(seed), "--noise", "symmetric:0.4"]
-    command = [sys.executable, *before, "-m", "labelproof", "fit", data, *options]
+    command = [sys.executable, *before, "-m", "labelproof", "fit", "digits", *options]
     done = subprocess.run(
-        [*command, "--calibrate", "off", "--out", str(out)],
+        [*command, "--epochs", str(epochs), "--calibrate", "off", "--out", str(out)],
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
@@ -48,9 +48,9 @@ def clean(run: Path) -> dict[str, float]:
         return {row["index"]: float(row["p_clean"]) for row in csv.DictReader(file)}
 
 
-def row(method: str, seeds: int, data: str, folder: Path) -> str:
-    alone = [fitted(method, seed, data, folder, []) for seed in range(seeds)]
-    two = fitted(method, 0, data, folder, TWO)
+def row(method: str, seeds: int, epochs: int, folder: Path) -> str:
+    alone = [fitted(method, seed, epochs, folder, []) for seed in range(seeds)]
+    two = fitted(method, 0, epochs, folder, TWO)
     found = [accuracy(run) for run in alone]
     one, other = clean(alone[0]), clean(two)
     same = sum((one[index] > 0.5) == (p > 0.5) for index, p in other.items()) / len(other)
@@ -65,13 +65,13 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--methods", default=METHODS)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--data", default="digits")
+    parser.add_argument("--epochs", type=int, default=20)
     options = parser.parse_args()
     print("| method | one process | over the seeds | two processes | same split | p_clean apart |")
     print("|---|---:|---:|---:|---:|---:|")
     with tempfile.TemporaryDirectory() as folder:
         for method in options.methods.split(","):
-            print(row(method, options.seeds, options.data, Path(folder)), flush=True)
+            print(row(method, options.seeds, options.epochs, Path(folder)), flush=True)
 
 
 if __name__ == "__main__":
