@@ -3,8 +3,8 @@
     python benchmarks/same_result.py [--methods ce,dpc] [--seeds 3] [--epochs 20]
 
 Runs `labelproof fit digits --noise symmetric:0.4 --calibrate off` with one thread for each seed,
-then `torchrun --nproc-per-node 2 -m labelproof fit ...` with the first seed. Prints accuracy on the test
-data after the last epoch, its spread over the seeds, and for the first seed how many labels are
+then `torchrun --nproc-per-node 2 -m labelproof fit ...` with the first seed. Prints test accuracy
+after the last epoch, its spread over the seeds, and for the first seed how many labels are
 split alike by one process and by two, and the median difference of p_clean.
 """
 
