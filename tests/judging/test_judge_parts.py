@@ -25,7 +25,8 @@ from labelproof.judging.trust import (
     Trust,
     contradicted,
     doubts,
-    misled_by,
+    misled_by_labels,
+    misled_by_views,
     trust_of,
     unjudged_classes,
 )
@@ -208,8 +209,11 @@ def test_one_number_is_stated_only_where_it_can_be_relied_on() -> None:
     assert stated_precision(wrong, suspects, trust(), 999)[0] is None
     assert stated_precision(wrong, np.arange(1000) < 19, trust(), 1000)[0] is None
     assert stated_precision(wrong, suspects, trust(model_error=0.41), 1000)[0] is None
-    assert stated_precision(wrong, suspects, trust(misled=0.5), 1000) == (number, interval)
-    assert stated_precision(wrong, suspects, trust(misled=0.51), 1000) == (None, interval)
+    assert stated_precision(wrong, suspects, trust(misled=0.5), 1000)[0] == number
+    misled = stated_precision(wrong, suspects, trust(misled=0.51), 1000)
+    assert misled[0] is None
+    assert misled[1] is not None
+    assert misled[1][0] < interval[0] < interval[1] < misled[1][1]
     assert stated_precision(wrong, suspects, trust(level="none"), 1000) == (None, None)
     doubtful = stated_precision(wrong, suspects, trust(ambiguous=True), 1000)
     assert doubtful[0] is None
@@ -232,10 +236,30 @@ def test_intervals_by_hand() -> None:
 
 
 def test_models_are_misled_by_many_wrong_labels_that_they_would_choose_themselves() -> None:
-    assert misled_by(1.0, 0.25) == misled_by(1.0, 0.1) == misled_by(0.0, 0.5) == 0
-    assert misled_by(1.0, 0.4) == misled_by(1.0, 0.9) == 1
-    assert misled_by(1.0, 0.325) == pytest.approx(0.5)
-    assert misled_by(0.5, 0.5) == pytest.approx(1 / 16)
+    assert (
+        misled_by_labels(1.0, 0.25) == misled_by_labels(1.0, 0.1) == misled_by_labels(0.0, 0.5) == 0
+    )
+    assert misled_by_labels(1.0, 0.4) == misled_by_labels(1.0, 0.9) == 1
+    assert misled_by_labels(1.0, 0.325) == pytest.approx(0.5)
+    assert misled_by_labels(0.5, 0.5) == pytest.approx(1 / 16)
+
+
+def test_views_that_are_believed_right_more_often_than_they_agree_are_misled() -> None:
+    truth = np.full((100, 2), 0.25)
+    truth[:, 0] = 0.75
+    one = np.tile(np.log([0.9, 0.1]), (100, 1))
+
+    def found(apart: int) -> float:
+        other = one.copy()
+        other[:apart] = np.log([0.1, 0.9])
+        return misled_by_views(np.stack([one, other]), truth)
+
+    assert misled_by_views(one[None], truth) == 0  # one view cannot disagree
+    assert found(0) == found(25) == 0  # right in 75%, or less, and agree in 75%
+    # 40 apart: one is right in 75%, the other in 55%, and they agree in 60%
+    assert found(40) == 1
+    assert found(36) == pytest.approx(0.0, abs=1e-9)  # 66% on average against 64%
+    assert found(38) == pytest.approx(0.75)  # 65.5% against 62%
 
 
 def test_classes_too_small_or_not_recognised_are_left_alone() -> None:

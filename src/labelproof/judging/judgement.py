@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from labelproof.judging.noise_samples import explain
+from labelproof.judging.noise_samples import Explained, explain
 from labelproof.judging.numbers import Bools, Floats, Ints, log_softmax, mean_ranks
 from labelproof.judging.own_score import FEWEST_REVIEWED, final_draws, own_evidence
 from labelproof.judging.stacking import stack
@@ -35,7 +35,8 @@ from labelproof.judging.trust import (
     FEWEST,
     Trust,
     contradicted,
-    misled_by,
+    misled_by_labels,
+    misled_by_views,
     trust_of,
     unjudged_classes,
 )
@@ -182,7 +183,7 @@ def judged(part: Part, evidence: Evidence, rule: Rule, seed: int) -> Judgement:
         explained.truth,
         judged=len(part.kept),
         ambiguous=ambiguous,
-        misled=0.0 if known else misled_by(explained.copied, float(wrong[:, free].mean())),
+        misled=0.0 if known else _misled(part, evidence, explained, float(wrong[:, free].mean())),
         seen=evidence.seen,
     )
     usual = strict | against if ambiguous and trust.level != "none" else strict
@@ -192,6 +193,12 @@ def judged(part: Part, evidence: Evidence, rule: Rule, seed: int) -> Judgement:
     chosen = chosen_by(rule, wrong.mean(0), free, usual) & (len(labels) >= FEWEST)
     posterior = knowing(explained.posterior, labels, 1 - wrong.mean(0), free)
     return _stated(part, evidence, wrong, chosen, posterior, trust, own_weight)
+
+
+def _misled(part: Part, evidence: Evidence, explained: Explained, wrong: float) -> float:
+    """How far the model is surer than it should be, by what is known of labels and of views."""
+    views = evidence.views[:, part.rows][:, :, part.kept]
+    return max(misled_by_labels(explained.copied, wrong), misled_by_views(views, explained.truth))
 
 
 def _stated(

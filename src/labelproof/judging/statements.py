@@ -60,16 +60,18 @@ def widened(centre: float, draws: Floats, sd: float, extra: float = 0.0) -> Inte
     return float(low), float(high)
 
 
-def precision_of(wrong: Floats, chosen: Bools) -> tuple[float, Interval] | None:
+def precision_of(
+    wrong: Floats, chosen: Bools, misled: float = 0.0
+) -> tuple[float, Interval] | None:
     """Expected precision of chosen labels, and its interval, from samples (S, N) of p(wrong)."""
     count = int(chosen.sum())
-    return _precision(wrong[:, chosen].mean(1), count) if count else None
+    return _precision(wrong[:, chosen].mean(1), count, misled) if count else None
 
 
-def _precision(draws: Floats, count: int) -> tuple[float, Interval]:
+def _precision(draws: Floats, count: int, misled: float = 0.0) -> tuple[float, Interval]:
     mean = float(draws.mean())
     counting = 1 / max(count * mean * (1 - mean), 0.25)  # variance of the logit by chance alone
-    return mean, widened(mean, draws, PRECISION_SD, counting)
+    return mean, widened(mean, draws, PRECISION_SD * (1 + misled / 2), counting)
 
 
 def precision_curve(wrong: Floats, open_: Bools) -> list[Point]:
@@ -99,7 +101,7 @@ def stated_precision(
         size: labels that were judged and not reviewed.
         caution: what is taken from the logit.
     """
-    found = precision_of(wrong, suspects)
+    found = precision_of(wrong, suspects, trust.misled)
     if trust.level == "none" or found is None:
         return None, None
     mean, (low, high) = found

@@ -25,6 +25,7 @@ LIFT = 0.15  # over naming the largest class, below which a model is as good as 
 RECOGNISED = 0.75  # mean AUROC of the classes that speaks for the model all the same
 WRONG, OFTEN_WRONG = 0.45, 0.3  # expected error of the model for trust "none", and "caution"
 MISLEADING = (0.25, 0.40)  # shares of wrong labels from which on a model may be, and is, misled
+APART = (0.02, 0.04)  # by how much less often than believed right views agree, for the same
 MISLED = 0.5  # from which on no single number is stated
 
 
@@ -39,7 +40,7 @@ class Trust:
     lift: float  # (agreement - majority) / (1 - majority)
     model_error: float  # expected error of held-out predictions, by the noise model
     ambiguous: bool = False  # contradicted labels may be wrong, or hard examples
-    misled: float = 0.0  # how far wrong labels have been learnt like right ones, 0 to 1
+    misled: float = 0.0  # how far the model is surer than it should be, 0 to 1
 
     def describe(self) -> dict[str, Any]:
         """Plain values, for summary.json."""
@@ -79,15 +80,40 @@ def contradicted(scores: Floats, labels: Ints) -> Bools:
     return out
 
 
-def misled_by(copied: float, wrong: float) -> float:
+def misled_by_labels(copied: float, wrong: float) -> float:
     """How far, 0 to 1, a model was misled by labels of which a share is wrong.
 
     Models learn wrong labels that they would choose themselves (a share `copied` of them) like
     right ones, and then nothing tells the two apart. A few such labels do no harm: another class
     stays the likeliest.
     """
-    low, high = MISLEADING
-    return float(copied**4 * np.clip((wrong - low) / (high - low), 0, 1))
+    return copied**4 * _between(MISLEADING, wrong)
+
+
+def misled_by_views(views: Floats, truth: Floats) -> float:
+    """How far, 0 to 1, views (V, N, C) disagree more than they could if they were as good as said.
+
+    Two models of the same data err on the same examples. So they agree about as often as they are
+    right, or more often. Where they are believed to be right more often than they agree, their
+    errors were taken for wrong labels.
+
+    Args:
+        views: log-probabilities by several models.
+        truth: (N, C) probability of each true class that is believed.
+    """
+    said, at = views.argmax(2), np.arange(truth.shape[0])
+    right = [float(truth[at, one].mean()) for one in said]
+    apart = [
+        (right[i] + right[j]) / 2 - float((said[i] == said[j]).mean())
+        for i in range(len(said))
+        for j in range(i)
+    ]
+    return _between(APART, max(apart)) if apart else 0.0
+
+
+def _between(ends: tuple[float, float], value: float) -> float:
+    """0 up to the one end, 1 from the other on."""
+    return float(np.clip((value - ends[0]) / (ends[1] - ends[0]), 0, 1))
 
 
 def trust_of(
@@ -108,7 +134,7 @@ def trust_of(
         truth: (N, C) probability of each true class before the label is seen.
         judged: classes that can be judged.
         ambiguous: whether contradicted labels may as well be hard examples.
-        misled: see `misled_by`.
+        misled: see `misled_by_labels` and `misled_by_views`.
         seen: whether the scores are of networks that were trained on the labels.
     """
     size = len(labels)
@@ -162,8 +188,8 @@ def _reasons_for_care(
         )
     if misled > MISLED:
         reasons.append(
-            "Many labels seem to be wrong in the way the model itself would be, so how many cannot "
-            "be known closely. Review the first 30 and fit again."
+            "Errors of the model and wrong labels look alike here, so how many labels are wrong "
+            "cannot be known closely. Review the first 30 and fit again."
         )
     if seen:
         reasons.append(
