@@ -67,7 +67,7 @@ function showOne() {
   if (!row) return;
   const title = verdict(row);
   title.id = "card-title";
-  $("card").replaceChildren(...content(state.run, row, 480), element("p", "id", called(row)));
+  $("card").replaceChildren(...content(state.run, row, 480), called(row));
   $("verdict").replaceChildren(title, details(row), element("p", "state", standing(row)));
   $("likeliest").replaceChildren(...bars(row));
   $("likeliest").hidden = !row.likeliest.length;

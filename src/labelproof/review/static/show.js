@@ -10,7 +10,12 @@ function element(kind, style, text) {
   return made;
 }
 
-const called = (row) => /^[0-9]+$/.test(row.id) ? `row ${row.id}` : row.id.replaceAll("/", "/\u200b"); // may break there
+function called(row) {
+  const made = element("p", "id", /^[0-9]+$/.test(row.id) ? `row ${row.id}` : "");
+  if (!made.textContent) row.id.split(/(?<=\/)/).forEach((part) => made.append(part, element("wbr"))); // may break there
+  return made;
+}
+
 const percent = (value) => value > 0.995 ? ">99%" : value < 0.005 ? "<1%" : `${Math.round(100 * value)}%`;
 
 function picture(row, edge) {
@@ -73,7 +78,7 @@ function bars(row) {
 
 function neighbour(run, row) {
   const item = element("li");
-  item.append(...content(run, row, 160), element("p", "change", row.given), element("p", "id", called(row)));
+  item.append(...content(run, row, 160), element("p", "change", row.given), called(row));
   return item;
 }
 
@@ -115,6 +120,6 @@ function card(run, row) {
     buttons.append(button);
   }
   item.append(...content(run, row, 160), verdict(row), element("p", "sure", row.suggested === row.given ? `right: ${percent(row.p_clean)}` : `${percent(row.p_suggested)} sure`),
-    element("p", "id", called(row)), element("p", "state", standing(row)), buttons);
+    called(row), element("p", "state", standing(row)), buttons);
   return item;
 }
