@@ -291,16 +291,22 @@ def test_inflected_words_are_alike(tmp_path):
     assert likeness[4:, 4:].min() > likeness[:4, 4:].max()
 
 
-def test_a_plan_reads_the_beginning_of_texts_only(tmp_path):
+def test_a_plan_compares_whole_texts(tmp_path):
     frame = pd.DataFrame(
         {"text": [f"long text {i} " * 900 for i in range(30)], "label": [0, 1] * 15}
     )
     frame.to_csv(tmp_path / "l.csv", index=False)
     planned = load(tmp_path / "l.csv", SourceOptions(text_column="text", sample=4000))
     whole = load(tmp_path / "l.csv", SourceOptions(text_column="text"))
-    assert {len(text) for text in planned.captions} == {200}
-    assert min(len(text) for text in whole.captions) > 9000
+    assert list(planned.captions) == list(whole.captions)
     assert planned.x.shape == whole.x.shape
+
+
+def test_a_plan_learns_from_texts_that_are_not_blank(tmp_path):
+    texts = ["" if i % 5 == 0 else f"word {i}" for i in range(4000)]
+    pd.DataFrame({"text": texts, "label": [0, 1] * 2000}).to_csv(tmp_path / "b.csv", index=False)
+    planned = load(tmp_path / "b.csv", SourceOptions(text_column="text", sample=4000))
+    assert planned.about["warnings"] == ["800 of 4000 texts in column 'text' are blank"]
 
 
 def test_duplicate_texts_are_compared_by_their_letters(tmp_path):

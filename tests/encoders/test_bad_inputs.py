@@ -67,12 +67,19 @@ def test_a_text_of_five_megabytes_and_an_empty_one_are_encoded(tmp_path: Path) -
     assert np.isfinite(vectors).all()
     assert (vectors[4] == 0).all()
     assert examples.about["warnings"] == [
-        "1 of 20 texts in column 'text' are blank",
-        "1 of 20 texts in column 'text' are cut after 10,000 characters",
+        "1 of 20 texts in column 'text' is blank",
+        "1 of 20 texts in column 'text' is cut after 10,000 characters",
     ]
     assert isinstance(examples.encoder, TextEncoder)
     short = examples.encoder.transform(["long " * 2_000])
     np.testing.assert_allclose(vectors[3], short[0], atol=1e-6)
+
+
+def test_words_after_all_that_is_read_are_refused(tmp_path: Path) -> None:
+    lines = "".join(f"{' ' * 10_001}word{i},{i % 2}\n" for i in range(6))
+    (tmp_path / "t.csv").write_text(f"text,label\n{lines}")
+    with pytest.raises(BadInput, match="no words in them"):
+        load(tmp_path / "t.csv", SourceOptions(text_column="text"))
 
 
 def test_texts_that_are_all_empty_are_refused(tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def fit_texts(texts: Sequence[str], column: str, what: str) -> tuple[TextEncoder
     Raises:
         BadInput: If there are no words in them.
     """
-    if not any(re.search(r"\w", text) for text in texts):
+    if not any(re.search(r"\w", text) for text in shortened(texts)):
         raise BadInput(
             f"expected texts in column {column!r} of {what}, but there are no words in them; "
             "name another column with --text-column"
@@ -100,7 +100,7 @@ def _directions(weights: Any) -> npt.NDArray[np.float64]:
         return np.ones((1, 1))
     some = weights[:: -(-weights.shape[0] // PROJECTED)]
     dimensions = max(1, min(DIMENSIONS, min(some.shape) - 1))
-    with np.errstate(invalid="ignore"):  # texts that are all the same have no variance
+    with np.errstate(invalid="ignore", divide="ignore"):  # equal texts have no variance
         found = TruncatedSVD(dimensions, n_iter=PASSES, random_state=SEED).fit(some)
     return np.asarray(found.components_, dtype=np.float64)
 

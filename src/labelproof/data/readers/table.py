@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +23,7 @@ from labelproof.data.encoders.columns import (
 from labelproof.data.encoders.texts import (
     LONGEST,
     AnyTexts,
+    TransformerEncoder,
     fit_texts,
     use_transformer,
 )
@@ -294,26 +296,28 @@ def _encode_texts(
     if encoder is None and options.text_model is not None:
         encoder = use_transformer(options.text_model, name)
     elif encoder is None and options.sample is not None:
-        texts = [text[:FEW_LETTERS] for text in texts]
-        encoder, _ = fit_texts(texts[:: 1 + len(texts) // FEW_TEXTS], name, what)
+        short = [text.lstrip()[:FEW_LETTERS] for text in texts]
+        some = [text for text in short if re.search(r"\w", text)]
+        encoder, _ = fit_texts(some[:: 1 + len(some) // FEW_TEXTS], name, what)
+        vectors = encoder.transform(short)
     elif encoder is None:
         encoder, vectors = fit_texts(texts, name, what)
     return EncodedRows(
         inputs=_in_memory(encoder.transform(texts) if vectors is None else vectors),
         encoder=encoder,
         captions=texts,
-        warnings=_odd_texts(texts, name),
+        warnings=_odd_texts(texts, name, encoder),
     )
 
 
-def _odd_texts(texts: list[str], name: str) -> tuple[str, ...]:
+def _odd_texts(texts: list[str], name: str, encoder: AnyTexts) -> tuple[str, ...]:
     """What to say of texts that are blank, or too long to be read whole."""
-    counts = {
-        "are blank": sum(not text.strip() for text in texts),
-        f"are cut after {LONGEST:,} characters": sum(len(text) > LONGEST for text in texts),
-    }
+    counts = {"blank": sum(not text.strip() for text in texts)}
+    if not isinstance(encoder, TransformerEncoder):  # whose tokenizer cuts, far earlier
+        cut = sum(len(text) > LONGEST for text in texts)
+        counts[f"cut after {LONGEST:,} characters"] = cut
     return tuple(
-        f"{count} of {len(texts)} texts in column {name!r} {what}"
+        f"{count} of {len(texts)} texts in column {name!r} {'is' if count == 1 else 'are'} {what}"
         for what, count in counts.items()
         if count
     )
