@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 from labelproof.cli.app import app
 from labelproof.data.readers import SourceOptions, load
+from labelproof.data.readers.file_names import outside
 from labelproof.data.readers.shards import parse_shard
 from labelproof.errors import BadInput
 from labelproof.report.example_view import FromFiles, shown_from
@@ -157,8 +158,19 @@ def test_pictures_outside_the_folder_of_their_list_are_shown(
     stranger = tmp_path / "stranger.png"
     Image.new("RGB", (8, 8)).save(stranger)
     for name in (str(stranger), os.path.relpath(stranger, tmp_path)):
-        shown = FromFiles(tmp_path, [name], str(trained / "photos"))
+        shown = FromFiles(tmp_path, [name], [str(trained / "photos")])
         assert shown.picture(0, 64) is None
+
+
+def test_pictures_in_two_places_open_no_third(tmp_path: Path) -> None:
+    lists = [str(tmp_path / "a.png"), "/elsewhere/of/b.png", "/elsewhere/c.png"]
+    places = outside(tmp_path / "lists", lists)["below"]
+    assert places == sorted(["/elsewhere", str(tmp_path)])
+    Image.new("RGB", (8, 8)).save(tmp_path / "a.png")
+    shown = FromFiles(tmp_path / "lists", [lists[0], "/etc/c.png"], places)
+    assert shown.picture(0, 64) is not None
+    assert shown.path(1) is None
+    assert FromFiles(tmp_path, [lists[0]], ["/"]).path(0) is None  # a run of old
 
 
 def test_a_table_may_name_its_pictures_absolutely(trained: Path, tmp_path: Path) -> None:

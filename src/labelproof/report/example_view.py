@@ -109,10 +109,11 @@ class FromExamples:
 class FromFiles:
     """Shows the picture files of a folder, whole and as sharp as they are."""
 
-    def __init__(self, root: Path, names: Sequence[str], below: str | None = None) -> None:
+    def __init__(self, root: Path, names: Sequence[str], below: Sequence[str] = ()) -> None:
         self._root = root
         self._names = names
-        self._below = os.path.abspath(below or root)  # where all of them lie
+        places = (Path(os.path.abspath(place)) for place in below or [str(root)])
+        self._below = [place for place in places if place != place.parent]  # where all of them lie
 
     def picture(self, index: int, edge: int) -> Picture | None:
         """The file's picture; None where the file is gone or no longer a picture."""
@@ -132,7 +133,8 @@ class FromFiles:
         """Where the file lies."""
         name = self._names[index]
         place = self._root / name
-        if not name or not Path(os.path.abspath(place)).is_relative_to(self._below):
+        whole = Path(os.path.abspath(place))
+        if not name or not any(whole.is_relative_to(one) for one in self._below):
             return None  # labels.csv was tampered with: nothing outside the folder is shown
         return place
 
@@ -162,7 +164,8 @@ def files_of(record: Mapping[str, Any], rows: LabelRows) -> FromFiles | None:
         return None
     if not data.get("path") or not root.is_dir():
         return None
-    return FromFiles(root, rows.names(), data.get("below"))
+    below = data.get("below") or []
+    return FromFiles(root, rows.names(), [below] if isinstance(below, str) else below)
 
 
 def encode(pixels: npt.NDArray[Any], edge: int) -> Picture:

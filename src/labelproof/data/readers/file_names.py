@@ -34,8 +34,8 @@ def walk(root: Path) -> Iterator[str]:
         ) from None
 
 
-def outside(root: Path, files: Sequence[str]) -> dict[str, str]:
-    """The folder that holds all files of a list, as `below`; empty where that is in `root`.
+def outside(root: Path, files: Sequence[str]) -> dict[str, list[str]]:
+    """The folders that hold all files of a list, as `below`; empty where they are in `root`.
 
     A list may name files by absolute names, or with `..`. Report and review show nothing else.
     """
@@ -43,8 +43,12 @@ def outside(root: Path, files: Sequence[str]) -> dict[str, str]:
         return {}
     here = os.path.abspath(root)
     folders = {os.path.dirname(os.path.abspath(os.path.join(here, name))) for name in files}
-    shared = os.path.commonpath(folders)
-    return {} if Path(shared).is_relative_to(here) else {"below": shared}
+    places: dict[tuple[str, ...], list[str]] = {}  # by drive and first folder: never the root
+    for folder in folders:
+        places.setdefault(Path(folder).parts[:2], []).append(folder)
+    shared = sorted(os.path.commonpath(place) for place in places.values())
+    inside = here != os.path.dirname(here) and all(Path(one).is_relative_to(here) for one in shared)
+    return {} if inside else {"below": shared}
 
 
 def is_image(name: str) -> bool:

@@ -93,7 +93,7 @@ class Shown:
 
     ids: list[str] | None = None
     texts: list[str] | None = None
-    about: Mapping[str, str] = field(default_factory=dict)
+    about: Mapping[str, str | list[str]] = field(default_factory=dict)
 
 
 def _shown(arrays: Arrays, options: SourceOptions, path: Path) -> Shown:
