@@ -19,6 +19,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from cleanlab.rank import get_label_quality_scores
@@ -72,14 +73,22 @@ def compare(folder: Path, language: str, out: Path) -> str:
     took = time.perf_counter() - start
     summary = json.loads((out / "run" / "summary.json").read_text())
     chosen = json.loads((out / "run" / "run.json").read_text())["data"]["encoding"]["encoder"]
-    measured, stated = summary["suspect_detection"]["precision"], "suspect_precision_estimate"
+    measured, stated = summary["suspect_detection"]["precision"], _stated(summary)
     return (
         f"{language}: {len(given)} texts, accuracy and AUROC of wrong labels: TF-IDF, regression "
         f"and cleanlab {theirs:.1%}, {found_wrong:.3f}; labelproof "
         f"{summary['accuracy']['last']:.1%}, {summary['error_auroc']:.3f} ({chosen}, "
         f"{took:.0f} s); {summary['suspects']} suspects, {measured:.0%} wrong, "
-        f"{summary[stated]:.0%} stated"
+        f"{stated} stated"
     )
+
+
+def _stated(summary: dict[str, Any]) -> str:
+    """The precision that a run states of its suspects: a number, else an interval."""
+    if summary["suspect_precision_estimate"] is not None:
+        return f"{summary['suspect_precision_estimate']:.0%}"
+    low, high = summary["suspect_precision_interval"] or (0, 1)
+    return f"{low:.0%} to {high:.0%}"
 
 
 def rival(texts: list[str], given: np.ndarray, true: np.ndarray, cut: int) -> tuple[float, float]:

@@ -62,7 +62,9 @@ def _speak_to_the_end() -> None:
         stream = getattr(sys, name)
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-            if isinstance(stream.buffer, io.BufferedWriter | io.FileIO):
+            buffer = stream.buffer
+            raw = buffer.raw if isinstance(buffer, io.BufferedWriter) else buffer
+            if type(raw) is io.FileIO:  # a console of Windows is none
                 stream.flush()
                 setattr(sys, name, _patient(stream))
 

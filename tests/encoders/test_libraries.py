@@ -79,5 +79,6 @@ def test_a_text_model_is_no_encoder_of_pictures(tmp_path: Path) -> None:
         picture_encoder(f"hf:{tmp_path}")
     with pytest.raises(BadInput, match="hub's cache, but it could not be loaded"):
         picture_encoder("hf:nobody/nothing")
-    with pytest.raises(BadInput, match=r"the folder of a model at .*, but there is none"):
-        picture_encoder(f"hf:{tmp_path / 'other'}")
+    for name in (tmp_path / "other", "./models/x", "my/models/x"):
+        with pytest.raises(BadInput, match=r"the folder of a model at .*; check the path"):
+            picture_encoder(f"hf:{name}")

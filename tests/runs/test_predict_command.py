@@ -136,6 +136,7 @@ def test_earlier_predictions_are_replaced_and_other_files_left_alone(
     X, _ = vectors(5, seed=3)
     np.savez(tmp_path / "new.npz", x=X)
     out = tmp_path / "p.csv"
+    out.touch()
     assert "replaced" not in predict(run, tmp_path / "new.npz", "--out", out)
     assert "replaced" in predict(run, tmp_path / "new.npz", "--out", out)
     assert len(rows(out)) == 5

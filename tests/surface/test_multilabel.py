@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from labelproof import NoisyLabelClassifier
 from labelproof.cli.app import app
 from labelproof.data.readers.vote_table import encode_votes
 from labelproof.errors import BadInput
+from labelproof.report.several import write_joint
 
 
 def frame() -> pd.DataFrame:
@@ -35,13 +37,29 @@ def test_every_column_is_fitted_and_one_report_links_all(tmp_path: Path) -> None
         assert '"label_column": "' in header
     page = (tmp_path / "run" / "report.html").read_text()
     assert all(f'href="{name}/report.html"' in page for name in folders)
-    assert " labels look wrong; 0 examples in two columns or more." in page
+    assert " wrong. 0 examples are listed in two columns or more." in page
     with (tmp_path / "run" / "labels.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 160
     assert {row["column"] for row in rows} == {"tag_red", "tag big/"}
     clean = [float(row["p_clean"]) for row in rows]
     assert clean == sorted(clean)
+
+
+def test_labels_that_only_fill_a_budget_are_not_said_to_look_wrong(tmp_path: Path) -> None:
+    frame().to_csv(tmp_path / "t.csv", index=False)
+    words = ["fit", str(tmp_path / "t.csv"), "--multilabel", "tag*", "--method", "ce"]
+    more = ["--epochs", "2", "--review-budget", "60", "--out", str(tmp_path / "run")]
+    told = CliRunner().invoke(app, [*words, *more])
+    assert told.exit_code == 0, told.output
+    runs = {name: tmp_path / "run" / name for name in ("tag_red", "2-tag-big-")}
+    for run in runs.values():
+        summary = json.loads((run / "summary.json").read_text())
+        trust = {**summary["trust"], "level": "good"}
+        filled = {**summary, "trust": trust, "suspects_filled": 58}
+        (run / "summary.json").write_text(json.dumps(filled))
+    page = write_joint(tmp_path / "run", runs, "t.csv").read_text()
+    assert "4 labels look wrong, and 116 more are listed for review, as you asked." in page
 
 
 @pytest.mark.parametrize(

@@ -202,10 +202,11 @@ def test_an_option_given_twice_is_refused_rather_than_halved():
     assert "--label-column was given 2 times" in said.stderr
 
 
-def test_an_option_without_its_value_does_not_take_the_next_one():
-    said = CliRunner().invoke(app, ["fit", "x.csv", "--multilabel", "--label-column", "tags"])
+@pytest.mark.parametrize("after", ["--label-column", "--no-flip", "--out=zz"])
+def test_an_option_without_its_value_does_not_take_the_next_one(after):
+    said = CliRunner().invoke(app, ["fit", "x.csv", "--multilabel", after, "tags"])
     assert said.exit_code == 2
-    assert "--multilabel needs a value, but --label-column follows it" in said.stderr
+    assert f"--multilabel needs a value, but {after.split('=')[0]} follows it" in said.stderr
 
 
 def test_the_version_is_told():

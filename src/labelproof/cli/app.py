@@ -76,6 +76,7 @@ class Once(TyperCommand):
         """Look at the options before they are read."""
         options = [option for option in self.params if isinstance(option, TyperOption)]
         known = {name: option for option in options for name in option.opts}
+        flags = {name for option in options for name in option.secondary_opts}  # --no-...
         valued = {name: option for name, option in known.items() if not option.is_flag}
         single = {name: one.opts[-1] for name, one in valued.items() if not one.multiple}
         words = args[: args.index("--")] if "--" in args else args
@@ -84,8 +85,9 @@ class Once(TyperCommand):
         if twice is not None:
             raise typer.BadParameter(f"{twice} was given {given.count(twice)} times; give it once.")
         for word, after in pairwise(words):
-            if word in valued and after in known:
-                raise typer.BadParameter(f"{word} needs a value, but {after} follows it.")
+            following = after.split("=")[0]
+            if word in valued and (following in known or following in flags):
+                raise typer.BadParameter(f"{word} needs a value, but {following} follows it.")
         return super().parse_args(ctx, args)
 
 

@@ -17,7 +17,8 @@ def of_labels(summary: Mapping[str, Any], size: int) -> list[str]:
     if filled:
         lines.append(
             f"{suspects:,} of {size:,} labels are listed for review, as you asked: "
-            f"{suspects - filled:,} look wrong, and {filled:,} are the next likeliest to be wrong."
+            f"{suspects - filled:,} {'looks' if suspects - filled == 1 else 'look'} wrong, and "
+            f"{filled:,} {'is' if filled == 1 else 'are'} the next likeliest to be wrong."
         )
     elif trusted or suspects:
         lines.append(f"{suspects:,} of {size:,} labels {word} ({suspects / size:.1%}).")

@@ -13,6 +13,7 @@ from urllib.parse import quote
 from labelproof.csv_cells import safe
 from labelproof.files import write_text, written_whole
 from labelproof.judging.label_table import LabelRows
+from labelproof.judging.wording import filled_up
 from labelproof.report.page import environment, wrong_share
 from labelproof.run_files import LABELS, REPORT
 from labelproof.runs.folder import read_summary, read_task
@@ -54,11 +55,13 @@ def _rows(run: Path) -> tuple[LabelRows, Sequence[str]]:
 def _line(name: str, run: Path, rows: LabelRows, classes: Sequence[str]) -> dict[str, Any]:
     """What the page says of one column."""
     summary = read_summary(run)
+    filled = filled_up(summary)
     return {
         "name": name,
         "classes": ", ".join(f"{one} {int((rows.given == k).sum()):,}" for k, one in
                              enumerate(classes)),
-        "suspects": int(rows.suspect.sum()),
+        "suspects": int(rows.suspect.sum()) - filled,
+        "filled": filled,
         "wrong": wrong_share(summary),
         "address": f"{quote(run.name)}/{REPORT}",
         "doubts": summary["doubts"],

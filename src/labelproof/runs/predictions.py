@@ -37,15 +37,15 @@ def check_replaced(out: Path) -> bool:
     if not out.exists():
         return False
     first = b",".join(name.encode() for name in COLUMNS)
-    if not out.is_file() or not _starts(out, first):
+    found = _beginning(out, len(first)) if out.is_file() else None
+    if found not in (first, b""):  # an empty file is nobody's work
         raise BadInput(f"{out} exists and holds no predictions; name another --out.")
-    return True
+    return found == first
 
 
-def _starts(path: Path, start: bytes) -> bool:
+def _beginning(path: Path, size: int) -> bytes:
     with open(path, "rb", opener=without_waiting) as file:
-        found = file.read(len(start))
-    return found in (start, b"")  # an empty file is nobody's work
+        return file.read(size)
 
 
 def write_predictions(

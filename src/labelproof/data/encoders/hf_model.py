@@ -158,8 +158,11 @@ def _try(name: str, network: Features, rule: InputRule) -> None:
 
 def _missing(name: str, error: Exception) -> BadInput:
     first = " ".join(str(error).split()).split(". ")[0].rstrip(".")[:200]
-    if Path(name).is_absolute() and not Path(name).exists():
-        return BadInput(f"expected the folder of a model at {name}, but there is none; check it")
+    folder = Path(name).is_absolute() or name.startswith(".") or name.count("/") > 1
+    if folder and not Path(name).exists():
+        return BadInput(
+            f"expected the folder of a model at {name}, but there is none; check the path"
+        )
     get = "" if Path(name).exists() else f"; to get it, run: hf download {name}"
     return BadInput(
         f"expected a model with safetensors weights at hf:{name}, a local folder or a model in the "
