@@ -61,10 +61,13 @@ def doubt(votes: Votes, crowd: Crowd) -> float:
 
     Errors that annotators share look like agreement, and nothing in the votes tells them. So the
     share of right labels is also found as if annotators never shared an error, without the model.
-    How far that is from the consensus' answer shows how much hangs on what is assumed.
+    How far that is from the consensus' answer shows how much hangs on what is assumed. What a
+    person told is known in both.
     """
-    alone, long = independent(votes, crowd), votes.long()
-    answers = (crowd.posterior, alone.posterior)
+    alone, long = independent(votes, crowd).posterior, votes.long()
+    if crowd.told is not None:
+        alone = torch.where(crowd.told[:, None] >= 0, crowd.posterior, alone)
+    answers = (crowd.posterior, alone)
     found = torch.stack([said[long.rows, long.label].mean() for said in answers])
     return found.logit(eps=1e-4).diff().abs().item()
 

@@ -64,6 +64,7 @@ class Crowd:
     steps: int  # of EM until nothing changed
     predicted: float  # mean log-probability of a vote, given the others and the classifier
     witnessed: Tensor  # (N,) log-probability of what the classifier names, given the votes alone
+    told: Tensor | None  # (N,) classes that a person has told for sure, else -1
 
     @property
     def knobs(self) -> _Knobs:
@@ -160,8 +161,8 @@ def _search(known: _Known) -> tuple[Crowd, _Knobs]:
     best = _em(known, _Knobs())
     if known.given.max() < 2:  # nothing to predict a vote by
         return best, best.knobs
-    best, told = _by_witness(known, best)
-    names = ("strength", "temper") if told else tuple(GRIDS)
+    best, settled = _by_witness(known, best)
+    names = ("strength", "temper") if settled else tuple(GRIDS)
     for _ in range(ROUNDS):
         before = best.predicted
         for name, direction in itertools.product(names, (1, -1)):
@@ -272,6 +273,7 @@ def _em(known: _Known, knobs: _Knobs, start: Crowd | None = None) -> Crowd:
         steps=step,
         predicted=_predicted(known, prior, logs, knobs),
         witnessed=_witnessed(known, posterior, logs, knobs),
+        told=known.told,
     )
 
 

@@ -82,14 +82,14 @@ def judge(
         table=table,
         summary={
             **summary,
-            "suspects_filled": filled_up(table, rule),
+            "suspects_filled": count_filled(table, rule),
             **votes_summary(result.task, calibration.crowd, audit, soft),
         },
         trunk=trunk,
     )
 
 
-def filled_up(table: LabelTable, rule: Rule | None) -> int:
+def count_filled(table: LabelTable, rule: Rule | None) -> int:
     """Suspects that are likelier right than wrong: they only fill the list that was asked for."""
     if rule is None or (rule.precision is None and rule.budget is None):
         return 0

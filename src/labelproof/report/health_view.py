@@ -81,7 +81,7 @@ def _entry(kind: str, one: Mapping[str, Any], names: Sequence[str], shown: Shown
     text = shown.text(index)
     called = [names[row] for row in rows]
     name = " and ".join(called)
-    if all(one.isdecimal() for one in called):
+    if all(word.isdecimal() for word in called):
         name = f"row{'s' if len(rows) > 1 else ''} {name}"
     return Entry(
         name=name if isinstance(other, int | None) else f"{name} and {other}",
