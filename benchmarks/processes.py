@@ -29,11 +29,14 @@ from labelproof.methods.dpc import DPC
 from labelproof.nets import build_trunk
 from labelproof.training.run import Run
 
+PATIENCE = 3600.0  # seconds; a process that failed never answers
+
 
 def epoch_seconds(size: int) -> dict[str, float]:
     """Seconds of an epoch, by method; the first of two is not counted."""
-    keep_freed_memory()  # as the command line does, and so
-    gc.freeze()  # is this
+    # both as the command line does
+    keep_freed_memory()
+    gc.freeze()
     torch.set_num_threads(1)
     torch.manual_seed(0)
     whole, net = images()
@@ -79,11 +82,11 @@ def alone(size: int, answers: Any) -> None:
 
 
 def started(context: Any, target: Any, calls: list[tuple[Any, ...]]) -> dict[str, float]:
-    answers = context.SimpleQueue()
+    answers = context.Queue()
     running = [context.Process(target=target, args=(*call, answers)) for call in calls]
     for process in running:
         process.start()
-    took = answers.get()
+    took = answers.get(timeout=PATIENCE)
     for process in running:
         process.join()
     return took

@@ -101,7 +101,12 @@ def test_a_bench_uses_only_the_devices_it_is_told(device, seen, monkeypatch):
         gpus.use_only("cuda:3", {gpus.NAME: "4,7,9"})
 
 
-def test_a_bench_refuses_a_device_that_is_not_there():
+def test_a_bench_refuses_a_device_that_is_not_there(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     for device in ("cuda", "cuda:x", "tpu"):
         with pytest.raises(BadInput, match="use auto or cpu"):
+            gpus.use_only(device, {})
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    for device in ("cuda0", "cuda:", "cuda:1", "cudas"):
+        with pytest.raises(BadInput, match="use auto or cpu or cuda"):
             gpus.use_only(device, {})

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import subprocess
 import sys
 
 import pytest
+
+from labelproof import freed_memory
 
 FAULTS = """
 import resource, sys, torch
@@ -38,3 +41,25 @@ def pages_fetched(ours: bool) -> int:
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs the C library of Linux")
 def test_freed_memory_stays_with_the_process():
     assert 3 * pages_fetched(ours=True) < pages_fetched(ours=False)
+
+
+@pytest.mark.parametrize(
+    ("most", "last"),
+    [
+        (1 << 30, [(freed_memory.LARGE, 128 << 20), (freed_memory.TRIM, 512 << 20)]),
+        (32 << 20, [(freed_memory.LARGE, 32 << 20), (freed_memory.TRIM, 512 << 20)]),
+        (0, [(freed_memory.LARGE, 128 << 20), (freed_memory.LARGE, 32 << 20)]),
+    ],
+)
+def test_an_older_c_library_gets_what_it_takes(most, last, monkeypatch):
+    asked = []
+
+    class Library:
+        def mallopt(self, option: int, value: int) -> int:
+            asked.append((option, value))
+            return int(option != freed_memory.LARGE or value <= most)
+
+    monkeypatch.setattr(freed_memory.sys, "platform", "linux")
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: Library())
+    freed_memory.keep_freed_memory()
+    assert asked[-2:] == last

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import copy
+import os
+import resource
+import tempfile
+import time
 from typing import Any
 
 import pair
@@ -18,6 +22,7 @@ from labelproof.nets.sharded import Sharded, Share
 
 ROWS = 7  # odd, so that one process has a row more
 KINDS = ["images", "channels last", "vectors", "without weights", "bfloat16", "no memory"]
+FAR = "bfloat16, far from zero"
 
 
 def layer(kind: str) -> nn.Module:
@@ -31,7 +36,8 @@ def rows(kind: str) -> torch.Tensor:
     x = 3 + 2 * torch.randn(ROWS, 5, 4, 6, generator=torch.Generator().manual_seed(1))
     x = x.mean((2, 3)) if kind == "vectors" else x
     x = x.contiguous(memory_format=torch.channels_last) if kind == "channels last" else x
-    return x.bfloat16() if kind == "bfloat16" else x
+    x = x + 27 if kind == FAR else x
+    return x.bfloat16() if kind in ("bfloat16", FAR) else x
 
 
 def slopes_of(net: nn.Module, x: torch.Tensor, again: bool) -> list[Any]:
@@ -75,6 +81,17 @@ def test_two_processes_normalise_as_one_does(again, tmp_path):
             assert abs(mine - expected).max() <= rough * abs(expected).max(), kind
 
 
+def far_from_zero() -> list[Any]:
+    return shared(FAR, again=False)
+
+
+def test_sixteen_bits_keep_their_digits_far_from_zero(tmp_path):
+    exact = slopes_of(layer(FAR), rows(FAR).float(), again=False)
+    found, _ = pair.together(far_from_zero, tmp_path)
+    for mine, expected in zip(found, exact, strict=True):
+        assert abs(mine - expected).mean() <= 6e-3 * abs(expected).mean()
+
+
 def exchanged(direct: bool) -> list[Any]:
     """Sums and rows of several sizes and types, over sockets or over gloo."""
     if not direct:
@@ -112,6 +129,48 @@ def left_alone() -> str:
 
 def test_a_process_that_ends_is_noticed(tmp_path):
     assert "--resume" in pair.together(left_alone, tmp_path)[0]
+
+
+def left_at_once(folder: Any, summed: bool) -> str:
+    """What a process is told whose peer has ended before the first exchange."""
+    tempfile.tempdir = str(folder)
+    if dist.get_rank() == 1:
+        return ""
+    try:
+        exchange.summed((torch.ones(3),)) if summed else exchange.everyones(torch.ones(3))
+    except PeerLost as error:
+        return str(error)
+    return "nothing"
+
+
+@pytest.mark.parametrize("summed", [False, True])
+def test_a_process_that_ends_before_the_first_exchange_is_noticed(tmp_path, summed):
+    (tmp_path / "temporary").mkdir()
+    told, _ = pair.together(left_at_once, tmp_path, tmp_path / "temporary", summed)
+    assert "--resume" in told
+    assert not [*(tmp_path / "temporary").iterdir()]
+
+
+def slowly_with_many_files() -> float:
+    """A sum that one process waits for, over sockets whose file numbers are above 1024."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 4096), hard))
+    files = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    try:
+        sockets.sockets()
+        time.sleep(0.2 * dist.get_rank())
+        return exchange.summed((torch.ones(3),))[0].sum().item()
+    finally:
+        for file in files:
+            os.close(file)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.skipif(
+    resource.getrlimit(resource.RLIMIT_NOFILE)[1] < 2048, reason="needs more open files"
+)
+def test_many_open_files_do_no_harm(tmp_path):
+    assert pair.together(slowly_with_many_files, tmp_path) == [6.0, 6.0]
 
 
 def test_a_layer_keeps_its_place_in_the_state():

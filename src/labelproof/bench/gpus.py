@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, MutableMapping
 
@@ -31,9 +32,9 @@ def use_only(device: str, environment: MutableMapping[str, str] = os.environ) ->
     if device == "auto":
         return
     there = visible(environment)
-    place = device.removeprefix("cuda").removeprefix(":") or "0"
-    known = device == "cpu" or (device.startswith("cuda") and place.isdecimal())
-    if not known or (device != "cpu" and int(place) >= len(there)):
+    named = re.fullmatch(r"cuda(?::([0-9]+))?", device)
+    place = int(named[1] or 0) if named else 0
+    if device != "cpu" and (named is None or place >= len(there)):
         names = [
             "auto",
             "cpu",
@@ -42,7 +43,7 @@ def use_only(device: str, environment: MutableMapping[str, str] = os.environ) ->
         ]
         raise BadInput(f"there is no device {device!r} here; use {' or '.join(names)}.")
     if device != "cuda":
-        environment[NAME] = "" if device == "cpu" else there[int(place)]
+        environment[NAME] = "" if device == "cpu" else there[place]
 
 
 def least_used(gpus: Iterable[str], taken: Iterable[str]) -> str:

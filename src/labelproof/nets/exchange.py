@@ -53,8 +53,8 @@ class Cut:
 
 def everyones(part: Tensor) -> list[Tensor]:
     """The tensors of all processes, alike in shape and type, by rank; no derivatives."""
-    direct = sockets()
     try:
+        direct = sockets()
         if direct is not None and direct.take(part):
             return direct.everyones(part)
         parts = [
@@ -84,13 +84,15 @@ def summed(tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
 
 
 def _sum(flat: Tensor) -> Tensor:
-    direct = sockets()
-    if direct is not None and direct.take(flat):
-        first, *others = everyones(flat)
-        return sum(others, first)  # in the same order everywhere
     try:
+        direct = sockets()
+        if direct is not None and direct.take(flat):
+            first, *others = everyones(flat)
+            return sum(others, first)  # in the same order everywhere
         dist.all_reduce(flat)
-    except RuntimeError as error:
+    except PeerLost:
+        raise
+    except (RuntimeError, OSError) as error:
         raise PeerLost(LOST) from error
     return flat
 

@@ -44,6 +44,11 @@ class _Normalise(torch.autograd.Function):
         sums, spread = summed((by_weight, by_bias)), (variance + ctx.eps).rsqrt()
         scale = weight * spread / count(x, ctx.cut)
         slope = scale * spread * sums[0]
+        if x.dtype != mean.dtype:  # 16 bits: a difference of large numbers would have no digits
+            kind = mean.dtype
+            away = x.to(kind) - _by_channel(mean, x, kind)
+            shift = away * _by_channel(slope, x, kind) + _by_channel(scale * sums[1], x, kind)
+            return (direct.to(kind) - shift).to(x.dtype), by_weight, by_bias, None, None
         # in place: memory that was not in use costs more than the numbers written there
         direct.addcmul_(x, _by_channel(slope, x), value=-1)
         direct.add_(_by_channel(slope * mean - scale * sums[1], x))

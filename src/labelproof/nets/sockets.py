@@ -1,9 +1,9 @@
 """Sockets between the processes of one machine, for the exchanges of a training step on the CPU.
 
-gloo hands every exchange from thread to thread. Where all cores compute, 64 numbers take about a
-millisecond there, and a step of a deep network has dozens of such exchanges. Here the thread that
-computes sends and receives by itself, in 0.1 ms. gloo remains for processes on several machines,
-and for what is large where there are more than two.
+gloo hands every exchange from thread to thread, which takes long where all cores compute, and a
+step of a deep network has dozens of small exchanges. Here the thread that computes sends and
+receives by itself. gloo remains for processes on several machines, and for what is large where
+there are more than two.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Sockets:
             if time.perf_counter() < late:
                 os.sched_yield()
             else:
-                select.select(list(incoming), list(outgoing), [])
+                _wait(incoming, outgoing)
         return [parts[rank] for rank in sorted(parts)]
 
 
@@ -79,6 +79,15 @@ def _moved(views: Views, move: Any) -> bool:
         else:
             del views[peer]
     return some
+
+
+def _wait(incoming: Views, outgoing: Views) -> None:
+    """Sleep until something can be sent or received."""
+    events = select.poll()  # select() takes no file numbers from 1024 on
+    for peer in incoming.keys() | outgoing.keys():
+        wanted = (peer in incoming) * select.POLLIN | (peer in outgoing) * select.POLLOUT
+        events.register(peer, wanted)
+    events.poll()
 
 
 def _receive(peer: socket.socket, view: memoryview) -> int:
@@ -109,10 +118,11 @@ def _connect(rank: int, world: int) -> Sockets | None:
     """Connect every process with every other; all get sockets, or none does."""
     if world > MOST or "AF_UNIX" not in dir(socket):
         return None
-    folder = tempfile.mkdtemp(prefix="labelproof-") if rank == 0 else ""
-    told = [folder]
-    dist.broadcast_object_list(told)
+    folder = ""
     try:
+        folder = tempfile.mkdtemp(prefix="labelproof-") if rank == 0 else ""
+        told = [folder]
+        dist.broadcast_object_list(told)
         with ExitStack() as doors, ExitStack() as lines:
             waiting = _doors(doors, told[0], rank, world)
             if not _everywhere(waiting is not None) or waiting is None:
@@ -126,7 +136,7 @@ def _connect(rank: int, world: int) -> Sockets | None:
             lines.pop_all()
             return Sockets(rank, peers)
     finally:
-        if rank == 0:
+        if folder:
             shutil.rmtree(folder, ignore_errors=True)
 
 
