@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from labelproof.data.examples import Examples
@@ -26,6 +27,11 @@ def load_npy(path: Path, options: SourceOptions, like: Examples | None = None) -
     shape, before = _shape(path)
     size = shape.shape[0] if shape.shape else 0
     labels, truth, ids = None, None, None
+    if options.annotators:
+        raise BadInput(
+            f"expected one label for each row of {name}, but --annotators names several; give "
+            "votes in an .npz or a table"
+        )
     if like is None:
         if options.labels is None:
             raise BadInput(
@@ -33,6 +39,11 @@ def load_npy(path: Path, options: SourceOptions, like: Examples | None = None) -
                 "(an .npy or a CSV with a label for each row, in the same order)"
             )
         labels, truth, ids = _beside(options.labels, options)
+        if not np.ndim(labels):
+            raise BadInput(
+                f"expected a list of labels in {printable(options.labels.name)}, but it holds a "
+                f"single value; give one for each row of {name}, in order"
+            )
         if len(labels) != size:
             raise BadInput(
                 f"expected a label for each of the {size} rows of {name}, but "

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from labelproof.data.encoders.columns import Frame, TableEncoder, fit_table
+from labelproof.data.encoders.columns import Frame, TableEncoder, as_words, fit_table, giveaways
 from labelproof.data.examples import Examples
 from labelproof.data.optional_packages import need
 from labelproof.data.readers.arrays import as_inputs, check_like
@@ -24,8 +24,14 @@ from labelproof.data.readers.in_batches import (
     rows_a_batch,
 )
 from labelproof.data.readers.reading_options import Progress, SourceOptions
-from labelproof.data.readers.sampling import seen, spread
-from labelproof.data.readers.table import EncodedRows, from_frame, used_columns
+from labelproof.data.readers.sampling import Rows, seen, spread
+from labelproof.data.readers.table import (
+    EncodedRows,
+    from_frame,
+    missing_cells,
+    not_numbers,
+    used_columns,
+)
 from labelproof.data.readers.table_files import has_structure, read_parquet, reading_parquet
 from labelproof.errors import BadInput
 
@@ -97,11 +103,11 @@ def _vectors(
         )
     frame, others = _beside(path, column, roles, options)
     what = f"the column {column!r} of {printable(path.name)}"
-    size = min(len(frame), options.sample or len(frame))
-    if size < len(frame):
-        about, frame = {**about, **seen(size, len(frame))}, frame.iloc[:size]
+    rows = spread(len(frame), options.sample) if options.sample else np.arange(len(frame))
+    if len(rows) < len(frame):
+        about, frame = {**about, **seen(len(rows), len(frame))}, frame.iloc[rows]
         options = replace(options, sample=None)
-    vectors = _column_in_batches(path, column, what, size)
+    vectors = _column_in_batches(path, column, what, rows)
     inputs = as_inputs(vectors.kept(options), what=what)
     check_like(inputs, like, printable(path.name))
     unused = f"not used beside the vectors in {column!r}: {', '.join(others)}"
@@ -132,30 +138,29 @@ def _beside(
     return pandas.DataFrame(index=range(count)), others
 
 
-def _column_in_batches(path: Path, column: str, what: str, size: int) -> InBatches:
-    def batches() -> Iterator[Any]:
+def _column_in_batches(path: Path, column: str, what: str, wanted: Rows) -> InBatches:
+    """The wanted rows of a column of lists."""
+
+    def batches(step: int) -> Iterator[Any]:
         place = 0
         for batch in _read(path, [column], step):
             for chunk in batch.column(0).chunks if batch.num_rows else ():
-                rows = list_rows(chunk, place, what)[: size - place]
-                yield rows
-                place += len(rows)
-            if place >= size:
-                return
+                begin, end = np.searchsorted(wanted, [place, place + len(chunk)])
+                rows = list_rows(chunk, place, what)
+                yield rows if end - begin == len(rows) else rows[wanted[begin:end] - place]
+                place += len(chunk)
 
-    step = 64
-    first = next(batches(), None)
+    first = next(batches(64), None)
     if first is None:
         raise BadInput(f"expected rows in {what}, but there is none; check the file")
     width = first.shape[1]
-    step = rows_a_batch(width)
     return InBatches(
         what=what,
-        key=file_key([path], column, size),
-        size=size,
+        key=file_key([path], column, len(wanted)),
+        size=len(wanted),
         width=width,
         dtype=kept_type(first.dtype),
-        batches=batches,
+        batches=lambda: batches(rows_a_batch(width)),
     )
 
 
@@ -182,6 +187,7 @@ def _large(
     """Examples of a table whose features do not fit into memory; None where it holds texts."""
     what, step = printable(path.name), rows_a_batch(len(columns))
     encoder, left = (like.encoder if like is not None else None), {}
+    warnings: tuple[str, ...] = ()
     if like is None:
         sample = _spread_rows(path, [*roles.named, *columns], step)
         used = used_columns(sample, roles, options)
@@ -189,6 +195,17 @@ def _large(
             return None
         roles, left = used.roles, dict(used.left_out)
         encoder = fit_table(used.features, what)
+        given = (
+            None
+            if roles.label is None
+            else np.unique(as_words(sample[roles.label]), return_inverse=True)[1]
+        )
+        warnings = (
+            *used.notes,
+            *not_numbers(used.features, encoder),
+            *giveaways(used.features, given),
+        )
+        about = {**about, "missing": missing_cells(used.features)}
     if not isinstance(encoder, TableEncoder):
         return None
     frame, _ = _beside(path, "", roles, options)
@@ -210,7 +227,7 @@ def _large(
         batches=batches,
     )
     inputs = as_inputs(vectors.kept(options), what=vectors.what)
-    encoded = EncodedRows(inputs=inputs, encoder=encoder, left_out=left)
+    encoded = EncodedRows(inputs=inputs, encoder=encoder, left_out=left, warnings=warnings)
     return from_frame(frame, roles, options, like, None, about, 0, encoded=encoded)
 
 

@@ -132,7 +132,8 @@ def from_frame(
         *encoded.warnings,
         *(giveaways(features, coded.labels) if like is None else ()),
     ]
-    about = {**about, "missing": _missing(features), "warnings": warnings}
+    missing = about.get("missing", missing_cells(features))
+    about = {**about, "missing": missing, "warnings": warnings}
     return _rows(beside, coded, encoded, about)
 
 
@@ -185,7 +186,7 @@ def used_columns(
     return _Used(roles=roles, features=features, left_out=left_out, notes=notes)
 
 
-def _missing(features: Frame) -> dict[str, int]:
+def missing_cells(features: Frame) -> dict[str, int]:
     """How many cells are empty, by column; full columns are left out."""
     counts = features.isna().sum()
     return {str(name): int(count) for name, count in counts.items() if count}
@@ -262,17 +263,21 @@ def _encode(
             "is a table without it; give data of the same kind"
         )
     vectors = encoder.transform(features, what, first_row)
-    words = unparsed(features, encoder)
     names = [column.name for column in encoder.columns[:MOST_SHOWN]]
     shown = {name: frame[name].to_numpy(dtype=object) for name in names}
     return EncodedRows(
         inputs=_in_memory(vectors),
         encoder=encoder,
         captions=Captions(frame, row_caption(shown), without=roles.named),
-        warnings=tuple(
-            f"{count} values of column {name!r} are not numbers and count as missing"
-            for name, count in words.items()
-        ),
+        warnings=not_numbers(features, encoder),
+    )
+
+
+def not_numbers(features: Frame, encoder: TableEncoder) -> tuple[str, ...]:
+    """Warnings about words in columns of numbers."""
+    return tuple(
+        f"{count} values of column {name!r} are not numbers and count as missing"
+        for name, count in unparsed(features, encoder).items()
     )
 
 
