@@ -17,7 +17,8 @@ import torch
 from forks import forks
 
 SAME = ("labels.csv", "model.safetensors", "calibration.json")
-FOLDS = ("--method", "elr", "--epochs", "12")
+LIMIT = 300  # seconds that a step may take, on a busy machine too
+FOLDS = ("--method", "elr", "--epochs", "4")
 TRIALS = ("--method", "dpc", "--epochs", "4", "--set", "lambda_u=auto", "--set", "steps=8",
           "--calibrate", "off")  # fmt: skip
 
@@ -53,9 +54,21 @@ def begun(data: Path, out: Path, options: Sequence[str]) -> Any:
 
 def until(process: Any, pattern: str, folder: Path) -> None:
     """Wait for a file of the run."""
+    end = time.monotonic() + LIMIT
     while not list(folder.glob(pattern)):
+        if time.monotonic() > end:
+            os.killpg(process.pid, signal.SIGKILL)
+            pytest.fail(f"no {pattern} after {LIMIT} seconds")
         assert process.is_alive(), folder.with_suffix(".log").read_text()
         time.sleep(0.005)
+
+
+def wait(process: Any) -> None:
+    """Wait for its end; what hangs is killed, or pytest would wait for it at its own end."""
+    process.join(LIMIT)
+    if process.is_alive():
+        os.killpg(process.pid, signal.SIGKILL)
+        pytest.fail(f"still running after {LIMIT} seconds")
 
 
 @pytest.mark.parametrize(
@@ -73,7 +86,7 @@ def test_a_run_stops_with_130_leaves_no_process_and_goes_on(
     process = begun(data, out, options)
     until(process, moment, out)
     os.kill(process.pid, number)
-    process.join(60)
+    wait(process)
     assert process.exitcode == 130
     with pytest.raises(ProcessLookupError):
         os.killpg(process.pid, 0)
@@ -82,7 +95,7 @@ def test_a_run_stops_with_130_leaves_no_process_and_goes_on(
     assert not (out / "summary.json").exists()
     for folder in (out, whole):
         again = begun(data, folder, options)
-        again.join()
+        wait(again)
         assert again.exitcode == 0, folder.with_suffix(".log").read_text()
     assert all((out / name).read_bytes() == (whole / name).read_bytes() for name in SAME)
     assert not (out / moment.split("/")[0]).exists()
