@@ -260,6 +260,8 @@ def test_views_that_are_believed_right_more_often_than_they_agree_are_misled() -
     assert found(40) == 1
     assert found(36) == pytest.approx(0.0, abs=1e-9)  # 66% on average against 64%
     assert found(38) == pytest.approx(0.75)  # 65.5% against 62%
+    truth = np.tile([0.98, 0.02], (100, 1))
+    assert found(15) == 0  # one hardly errs, and the other errs where they are apart
 
 
 def test_classes_too_small_or_not_recognised_are_left_alone() -> None:

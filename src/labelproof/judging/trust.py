@@ -26,6 +26,7 @@ RECOGNISED = 0.75  # mean AUROC of the classes that speaks for the model all the
 WRONG, OFTEN_WRONG = 0.45, 0.3  # expected error of the model for trust "none", and "caution"
 MISLEADING = (0.25, 0.40)  # shares of wrong labels from which on a model may be, and is, misled
 APART = (0.02, 0.04)  # by how much less often than believed right views agree, for the same
+HARDLY_ERRS = 0.9  # share of right predictions from which that is not asked
 MISLED = 0.5  # from which on no single number is stated
 
 
@@ -95,7 +96,7 @@ def misled_by_views(views: Floats, truth: Floats) -> float:
 
     Two models of the same data err on the same examples. So they agree about as often as they are
     right, or more often. Where they are believed to be right more often than they agree, their
-    errors were taken for wrong labels.
+    errors were taken for wrong labels. Models that hardly err say nothing of this.
 
     Args:
         views: log-probabilities by several models.
@@ -107,8 +108,9 @@ def misled_by_views(views: Floats, truth: Floats) -> float:
         (right[i] + right[j]) / 2 - float((said[i] == said[j]).mean())
         for i in range(len(said))
         for j in range(i)
+        if (right[i] + right[j]) / 2 < HARDLY_ERRS
     ]
-    return _between(APART, max(apart)) if apart else 0.0
+    return _between(APART, max(apart, default=0.0))
 
 
 def _between(ends: tuple[float, float], value: float) -> float:
