@@ -269,7 +269,7 @@ def test_intervals_of_quality_hold_where_errors_are_shared(size: int, seeds: int
     assert sum(inside) >= 3 * seeds - 1
 
 
-def test_correct_checks_do_not_widen_the_intervals_of_quality() -> None:
+def test_checks_of_examples_in_doubt_do_not_count_as_disagreement() -> None:
     """What a person tells of the examples in doubt is knowledge, not disagreement."""
     votes, truth, scores = lured(1, size=2000, people=10, each=2, skill=(0.6, 0.9), follow=0.5)
     before = fit_crowd(votes, 5, scores)
