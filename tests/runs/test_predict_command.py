@@ -20,7 +20,7 @@ from labelproof.data.readers import load
 from labelproof.data.readers.arrays import from_arrays
 from labelproof.errors import BadInput
 from labelproof.methods.ce import CrossEntropy
-from labelproof.runs.predictions import write_predictions
+from labelproof.runs.predictions import header, write_predictions
 
 
 def predict(*words: Any) -> str:
@@ -110,14 +110,15 @@ def test_the_data_is_never_written_over(run: Path, tmp_path: Path) -> None:
 
 def test_a_failure_half_way_leaves_the_old_file(run: Path, tmp_path: Path) -> None:
     out = tmp_path / "p.csv"
-    out.write_text("old")
+    old = ",".join(header(["a", "b"])) + "\n"  # earlier predictions
+    out.write_text(old)
 
     def stop(done: int) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         write_predictions(load_model(run).model, from_arrays(*vectors(20)), out, stop)
-    assert out.read_text() == "old"
+    assert out.read_text() == old
     assert [path.name for path in tmp_path.iterdir()] == ["p.csv"]
 
 
