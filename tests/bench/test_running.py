@@ -19,7 +19,7 @@ from bench_cells import QUICK, bench_process, lead_bench, quick_cell, trial
 
 from forks import forks
 from labelproof.__main__ import main
-from labelproof.bench import runner
+from labelproof.bench import asked, gpus, runner
 from labelproof.bench.asked import Asked
 from labelproof.bench.cell import Cell, Sources
 from labelproof.bench.experiments.all_experiments import experiment
@@ -259,5 +259,14 @@ def test_a_name_is_the_same_for_the_same_run_wherever_its_data_lies(tmp_path):
 
 @pytest.mark.parametrize(("jobs", "expected"), [(1, 4), (2, 2), (4, 1), (9, 1)])
 def test_processes_share_the_cores(monkeypatch, jobs, expected):
-    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    monkeypatch.setattr(gpus, "cores", lambda: 4)
     assert runner.threads(jobs) == expected
+
+
+def test_only_the_cores_that_may_be_used_count():
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})
+    try:
+        assert runner.threads(1) == asked.at_a_time() == 1
+    finally:
+        os.sched_setaffinity(0, allowed)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,7 +18,7 @@ SCALE: Scale = "small"
 
 def at_a_time() -> int:
     """Runs at a time unless told: one for each GPU that may be used, or for each core."""
-    return len(gpus.visible()) or os.cpu_count() or 1
+    return len(gpus.visible()) or gpus.cores()
 
 
 @dataclass(frozen=True)

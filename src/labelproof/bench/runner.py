@@ -114,12 +114,12 @@ def _seed(cell: Cell) -> int:
 
 def threads(jobs: int) -> int:
     """Threads of one process, so that all together use each core once."""
-    return max(1, (os.cpu_count() or 1) // jobs)
+    return max(1, gpus.cores() // jobs)
 
 
 def together(jobs: int) -> int:
     """Processes of one run, so that all runs together use each GPU, or each core, once."""
-    return max(1, (len(gpus.visible()) or os.cpu_count() or 1) // jobs)
+    return max(1, (len(gpus.visible()) or gpus.cores()) // jobs)
 
 
 def start(cell: Cell, cells: Path, threads: int, gpu: str = "", processes: int = 1) -> Running:
