@@ -13,7 +13,6 @@ from torch import Tensor
 from labelproof.errors import BadInput
 from labelproof.methods.cores import (
     CORES,
-    clipped,
     divergence,
     frequencies,
     regularised_loss,
@@ -249,7 +248,7 @@ def test_gradients_are_clipped_inside_and_not_outside():
         learner.optimiser.step()
         return (net.weight.detach() - before).norm().item()
 
-    with clipped(learner, 5.0):
+    with learner.clipped(5.0):
         assert moved() == pytest.approx(5.0, rel=1e-3)
     assert moved() == pytest.approx(100 * 3**0.5, rel=1e-3)
 

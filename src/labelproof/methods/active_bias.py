@@ -21,18 +21,10 @@ from torch import Tensor
 
 from labelproof import functional as fn
 from labelproof.nets.heads import linear
+from labelproof.training import settings as hp
 from labelproof.training.learner import SGD, Learner
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
-from labelproof.training.settings import (
-    Count,
-    NonNegative,
-    PerStep,
-    Positive,
-    Share,
-    WarmUp,
-    check,
-)
 
 
 @dataclass
@@ -58,18 +50,18 @@ class ActiveBias:
         cost="3 N",
     )
 
-    epochs: Count = 100
-    warmup: WarmUp = 20  # epochs with equal weights
-    batch: PerStep = 128
-    lr: Positive = 0.1
-    decay_at: tuple[Share, ...] = (0.5, 0.75)  # lr x 0.1 from each share of the epochs on
-    momentum: Share = 0.9
-    weight_decay: NonNegative = 5e-4
+    epochs: hp.Count = 100
+    warmup: hp.WarmUp = 20  # epochs with equal weights
+    batch: hp.PerStep = 128
+    lr: hp.Positive = 0.1
+    decay_at: tuple[hp.Share, ...] = (0.5, 0.75)  # lr x 0.1 from each share of the epochs on
+    momentum: hp.Share = 0.9
+    weight_decay: hp.NonNegative = 5e-4
     kind: Literal["variance", "threshold"] = "variance"
-    smooth: NonNegative = 1.0  # ε, as a share of the mean uncertainty
+    smooth: hp.NonNegative = 1.0  # ε, as a share of the mean uncertainty
 
     def __post_init__(self) -> None:
-        check(self)
+        hp.check(self)
 
     def plan(self) -> tuple[Phase, ...]:
         """Equal weights, then weights by uncertainty."""

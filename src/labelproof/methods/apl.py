@@ -21,20 +21,12 @@ from torch import Tensor
 
 from labelproof import functional as fn
 from labelproof.nets.heads import linear
-from labelproof.training.learner import SGD, Learner
+from labelproof.training import settings as hp
+from labelproof.training.learner import SGD, OneNet
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
-from labelproof.training.settings import Count, NonNegative, PerStep, Positive, Share, check
 
 LEAST = 1e-4  # what 0 is in the logarithm of a label
-
-
-@dataclass
-class State:
-    """What changes during training."""
-
-    learner: Learner
-    clean: Tensor  # (N,) probability of the given label
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,35 +42,35 @@ class APL:
         cost="3 N",
     )
 
-    epochs: Count = 120
-    batch: PerStep = 128
-    lr: Positive = 0.01  # falls to 0 along half a cosine
-    momentum: Share = 0.9
-    weight_decay: NonNegative = 1e-4
+    epochs: hp.Count = 120
+    batch: hp.PerStep = 128
+    lr: hp.Positive = 0.01  # falls to 0 along half a cosine
+    momentum: hp.Share = 0.9
+    weight_decay: hp.NonNegative = 1e-4
     active: Literal["nce", "nfl"] = "nce"
     passive: Literal["rce", "mae", "none"] = "rce"  # "none": the normalised loss alone
-    active_weight: NonNegative = 1.0  # α
-    passive_weight: NonNegative = 1.0  # β
-    focus: NonNegative = 0.5  # γ of the focal loss
-    clip: Positive = 5.0  # largest norm of a gradient
+    active_weight: hp.NonNegative = 1.0  # α
+    passive_weight: hp.NonNegative = 1.0  # β
+    focus: hp.NonNegative = 0.5  # γ of the focal loss
+    clip: hp.Positive = 5.0  # largest norm of a gradient
 
     def __post_init__(self) -> None:
-        check(self)
+        hp.check(self)
 
     def plan(self) -> tuple[Phase, ...]:
         """One phase."""
         return (Phase("train", self.epochs, self.train, leave=self.score),)
 
-    def setup(self, run: Run) -> State:
+    def setup(self, run: Run) -> OneNet:
         """One network, its gradients cut."""
         sgd = SGD(lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
-        return State(run.learner(sgd, label=linear), torch.ones(run.task.size))
+        return OneNet(run.learner(sgd, label=linear), torch.ones(run.task.size))
 
-    def predict(self, state: State, x: Tensor) -> Tensor:
+    def predict(self, state: OneNet, x: Tensor) -> Tensor:
         """Softmax, (B, C)."""
         return state.learner.net(x).softmax(1)
 
-    def train(self, state: State, run: Run) -> Logs:
+    def train(self, state: OneNet, run: Run) -> Logs:
         """One epoch on the given labels."""
         learner = state.learner
         learner.net.train()
@@ -97,7 +89,7 @@ class APL:
         scale = -math.log(LEAST) if self.passive == "rce" else 1.0
         return loss + self.passive_weight * scale * absolute_error(logits, labels)
 
-    def score(self, state: State, run: Run) -> None:
+    def score(self, state: OneNet, run: Run) -> None:
         """Clean probability: what the trained network gives the given label, (N,)."""
         probs = run.predict(state.learner.net).softmax(1)
         state.clean = fn.of_label(probs, run.y)

@@ -21,31 +21,14 @@ from torch import Tensor
 
 from labelproof import functional as fn
 from labelproof.nets.heads import linear
-from labelproof.training.learner import SGD, Learner
+from labelproof.training import settings as hp
+from labelproof.training.learner import SGD, OneNet
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
-from labelproof.training.settings import (
-    Count,
-    NonNegative,
-    PerStep,
-    Positive,
-    Range,
-    Share,
-    WarmUp,
-    check,
-)
 
 # below one half a single class for everything becomes the best answer
-Trust = Annotated[float, Range(0.5, 1)]
+Trust = Annotated[float, hp.Range(0.5, 1)]
 PAPER_BETA = {"soft": 0.95, "hard": 0.8}
-
-
-@dataclass
-class State:
-    """What changes during training."""
-
-    learner: Learner
-    clean: Tensor  # (N,) probability of the given label
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,18 +43,18 @@ class Bootstrap:
         cost="3 N",
     )
 
-    epochs: Count = 120
-    warmup: WarmUp = 0  # epochs of cross-entropy first
-    batch: PerStep = 128
-    lr: Positive = 0.1
-    momentum: Share = 0.9
-    weight_decay: NonNegative = 1e-4
-    decay_at: tuple[Share, ...] = (1 / 3, 2 / 3)  # lr x 0.1 from these shares of the epochs on
+    epochs: hp.Count = 120
+    warmup: hp.WarmUp = 0  # epochs of cross-entropy first
+    batch: hp.PerStep = 128
+    lr: hp.Positive = 0.1
+    momentum: hp.Share = 0.9
+    weight_decay: hp.NonNegative = 1e-4
+    decay_at: tuple[hp.Share, ...] = (1 / 3, 2 / 3)  # lr x 0.1 from these shares of the epochs on
     target: Literal["hard", "soft"] = "hard"
     beta: Trust | None = None  # β, weight of the given label; None: 0.8 hard, 0.95 soft
 
     def __post_init__(self) -> None:
-        check(self)
+        hp.check(self)
 
     def plan(self) -> tuple[Phase, ...]:
         """Cross-entropy for the warm-up, then bootstrapping."""
@@ -80,12 +63,12 @@ class Bootstrap:
             Phase("bootstrap", self.epochs - self.warmup, self.train, leave=self.score),
         )
 
-    def setup(self, run: Run) -> State:
+    def setup(self, run: Run) -> OneNet:
         """One network with a linear head."""
         sgd = SGD(lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
-        return State(run.learner(sgd, label=linear), torch.ones(run.task.size))
+        return OneNet(run.learner(sgd, label=linear), torch.ones(run.task.size))
 
-    def train(self, state: State, run: Run) -> Logs:
+    def train(self, state: OneNet, run: Run) -> Logs:
         """One epoch; the targets are made anew in every step."""
         learner = state.learner
         learner.net.train()
@@ -113,11 +96,11 @@ class Bootstrap:
             other = fn.soft_cross_entropy(logits, logits.softmax(1))
         return beta * cross_entropy + (1 - beta) * other
 
-    def score(self, state: State, run: Run) -> None:
+    def score(self, state: OneNet, run: Run) -> None:
         """Clean probability: what the trained network gives the given label, (N,)."""
         probs = run.predict(state.learner.net).softmax(1)
         state.clean = fn.of_label(probs, run.y)
 
-    def predict(self, state: State, x: Tensor) -> Tensor:
+    def predict(self, state: OneNet, x: Tensor) -> Tensor:
         """Softmax, (B, C)."""
         return state.learner.net(x).softmax(1)

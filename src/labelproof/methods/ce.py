@@ -18,18 +18,10 @@ from torch import Tensor
 
 from labelproof import functional as fn
 from labelproof.nets.heads import linear
-from labelproof.training.learner import SGD, Learner
+from labelproof.training import settings as hp
+from labelproof.training.learner import SGD, OneNet
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
-from labelproof.training.settings import Count, NonNegative, PerStep, Positive, Share, check
-
-
-@dataclass
-class State:
-    """What changes during training."""
-
-    learner: Learner
-    clean: Tensor  # (N,) probability of the given label
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,20 +36,20 @@ class CrossEntropy:
         evidence=lambda method, state, x: method.objective.log_evidence(state.learner.net(x)),
     )
 
-    epochs: Count = 300
-    batch: PerStep = 128
-    lr: Positive = 0.02
-    momentum: Share = 0.9
-    weight_decay: NonNegative = 5e-4
+    epochs: hp.Count = 300
+    batch: hp.PerStep = 128
+    lr: hp.Positive = 0.02
+    momentum: hp.Share = 0.9
+    weight_decay: hp.NonNegative = 5e-4
     nesterov: bool = False
     schedule: Literal["step", "one_cycle"] = "step"  # "one_cycle": up for a quarter, then to 0
-    decay_at: Share | tuple[Share, ...] = 0.5  # step: lr x 0.1 from this share, or each, on
+    decay_at: hp.Share | tuple[hp.Share, ...] = 0.5  # step: lr x 0.1 from this share, or each, on
     loss: Literal["ce", "edl"] = "ce"  # "edl" is L_edl of DPC
-    gamma_c: NonNegative = 10.0  # γ C of L_edl
-    beta: NonNegative = 0.5  # β of L_edl
+    gamma_c: hp.NonNegative = 10.0  # γ C of L_edl
+    beta: hp.NonNegative = 0.5  # β of L_edl
 
     def __post_init__(self) -> None:
-        check(self)
+        hp.check(self)
 
     @property
     def objective(self) -> fn.Objective:
@@ -68,7 +60,7 @@ class CrossEntropy:
         """One phase."""
         return (Phase("train", self.epochs, self.train, leave=self.score),)
 
-    def setup(self, run: Run) -> State:
+    def setup(self, run: Run) -> OneNet:
         """One network with a linear head."""
         sgd = SGD(
             lr=self.lr,
@@ -76,9 +68,9 @@ class CrossEntropy:
             weight_decay=self.weight_decay,
             nesterov=self.nesterov,
         )
-        return State(run.learner(sgd, label=linear), torch.ones(run.task.size))
+        return OneNet(run.learner(sgd, label=linear), torch.ones(run.task.size))
 
-    def train(self, state: State, run: Run) -> Logs:
+    def train(self, state: OneNet, run: Run) -> Logs:
         """One epoch on the given labels."""
         learner = state.learner
         learner.net.train()
@@ -99,11 +91,11 @@ class CrossEntropy:
         shares = self.decay_at if isinstance(self.decay_at, tuple) else (self.decay_at,)
         return tuple(round(share * self.epochs) for share in shares)
 
-    def score(self, state: State, run: Run) -> None:
+    def score(self, state: OneNet, run: Run) -> None:
         """Clean probability: what the trained network gives the given label, (N,)."""
         probs = self.objective.probability(run.predict(state.learner.net))
         state.clean = fn.of_label(probs, run.y)
 
-    def predict(self, state: State, x: Tensor) -> Tensor:
+    def predict(self, state: OneNet, x: Tensor) -> Tensor:
         """Class probabilities, (B, C)."""
         return self.objective.probability(state.learner.net(x))

@@ -15,34 +15,21 @@ Shapes: B batch, C classes, N training examples.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Annotated, ClassVar, Literal
 
 import torch
 from torch import Tensor
-from torch.nn.utils import clip_grad_norm_
 
 from labelproof import functional as fn
 from labelproof.errors import BadInput
 from labelproof.nets.heads import linear
+from labelproof.training import settings as hp
 from labelproof.training.batches import Batch
 from labelproof.training.learner import SGD, Learner
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
-from labelproof.training.settings import (
-    BatchSize,
-    Count,
-    Epochs,
-    Natural,
-    NonNegative,
-    PerStep,
-    Positive,
-    Share,
-    check,
-)
 
 
 @dataclass
@@ -68,32 +55,32 @@ class CORES:
         cost="3 N; consistency phase 3 K + 6 K others / labelled, K labels kept",
     )
 
-    epochs: Count = 100  # both phases together
-    batch: PerStep = 64
-    lr: Positive = 0.1  # divided by 1 + β
-    momentum: Share = 0.0
-    weight_decay: NonNegative = 0.0
-    decay_at: Share = 0.5  # lr x 0.1 from this share of the sieve's epochs on
-    beta: NonNegative = 2.0  # β, weight of the confidence regulariser
-    beta_from: Annotated[Natural, Epochs()] = 10  # epoch from which β rises from 0
-    beta_full: Annotated[Count, Epochs()] = 40  # epoch from which β is whole
-    floor: NonNegative = 1e-8  # added to probabilities in the mean over labels; 0: unbounded
-    sieve_from: Annotated[Natural, Epochs()] = 31  # first epoch that leaves examples out
+    epochs: hp.Count = 100  # both phases together
+    batch: hp.PerStep = 64
+    lr: hp.Positive = 0.1  # divided by 1 + β
+    momentum: hp.Share = 0.0
+    weight_decay: hp.NonNegative = 0.0
+    decay_at: hp.Share = 0.5  # lr x 0.1 from this share of the sieve's epochs on
+    beta: hp.NonNegative = 2.0  # β, weight of the confidence regulariser
+    beta_from: hp.RampEpochs = 10  # epoch from which β rises from 0
+    beta_full: Annotated[hp.Count, hp.Epochs()] = 40  # epoch from which β is whole
+    floor: hp.NonNegative = 1e-8  # added to probabilities in the mean over labels; 0: unbounded
+    sieve_from: hp.RampEpochs = 31  # first epoch that leaves examples out
     prior: Literal["given", "uniform"] = "given"  # labels expected by the regulariser
-    consistency: Annotated[Natural, Epochs()] = 0  # CORES*: the last so many are its second phase
-    labelled: Annotated[Count, BatchSize("kept")] = 320  # kept examples a step
-    others: Annotated[Count, BatchSize("kept", beside="labelled")] = (
+    consistency: hp.RampEpochs = 0  # CORES*: the last so many are its second phase
+    labelled: Annotated[hp.Count, hp.BatchSize("kept")] = 320  # kept examples a step
+    others: Annotated[hp.Count, hp.BatchSize("kept", beside="labelled")] = (
         160  # sieved-out examples a step
     )
-    consistency_weight: NonNegative = 0.4  # r
-    consistency_lr: Positive = 0.3
-    consistency_rise: Share = 0.075  # share of the phase in which lr rises from a 300th
-    consistency_decay: NonNegative = 5e-4  # weight decay
-    consistency_momentum: Share = 0.9  # Nesterov's
-    clip: Positive = 5.0  # largest norm of a gradient
+    consistency_weight: hp.NonNegative = 0.4  # r
+    consistency_lr: hp.Positive = 0.3
+    consistency_rise: hp.Share = 0.075  # share of the phase in which lr rises from a 300th
+    consistency_decay: hp.NonNegative = 5e-4  # weight decay
+    consistency_momentum: hp.Share = 0.9  # Nesterov's
+    clip: hp.Positive = 5.0  # largest norm of a gradient
 
     def __post_init__(self) -> None:
-        check(self)
+        hp.check(self)
         if self.consistency >= self.epochs:
             raise BadInput(
                 f"CORES: consistency must be smaller than epochs, not {self.consistency} of "
@@ -181,10 +168,9 @@ class CORES:
             lr=self.consistency_lr,
             momentum=self.consistency_momentum,
             weight_decay=self.consistency_decay,
+            nesterov=True,
         )
         state.learner = run.learner(sgd, label=linear)
-        for group in state.learner.optimiser.param_groups:
-            group["nesterov"] = self.consistency_momentum > 0
 
     def consist(self, state: State, run: Run) -> Logs:
         """One epoch: kept examples supervised, the others consistent under strong views."""
@@ -196,7 +182,7 @@ class CORES:
         batches = run.batches(self.labelled, kept if len(kept) else None, ("strong",))
         others = run.batches(self.others, out, ("weak", "strong"), forever=True)
         pairs = zip(batches, others if len(out) else repeat(None), strict=False)
-        with clipped(learner, self.clip):
+        with learner.clipped(self.clip):
             for x, u in pairs:
                 run.step(learner, *self.consistency_losses(learner, x, u))
         return {"selected": state.kept.float().mean().item()}
@@ -249,17 +235,3 @@ def frequencies(labels: Tensor, left_out: Tensor) -> Tensor:
     counts = torch.bincount(labels, minlength=len(left_out)).float()
     rest = counts - left_out
     return rest / rest.sum() if rest.sum() > 0 else counts / counts.sum()
-
-
-@contextmanager
-def clipped(learner: Learner, norm: float) -> Iterator[None]:
-    """Gradients are cut to this norm before every step inside."""
-
-    def cut(*_: object) -> None:
-        clip_grad_norm_(learner.net.parameters(), norm)
-
-    hook = learner.optimiser.register_step_pre_hook(cut)
-    try:
-        yield
-    finally:
-        hook.remove()

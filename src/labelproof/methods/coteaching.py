@@ -22,27 +22,10 @@ from torch import Tensor
 
 from labelproof import functional as fn
 from labelproof.nets.heads import linear
-from labelproof.training.learner import Learner, Pair, adam_or_sgd, mean_logits
+from labelproof.training import settings as hp
+from labelproof.training.learner import Learner, TwoNets, adam_or_sgd, mean_logits
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
-from labelproof.training.settings import (
-    Count,
-    Epochs,
-    NoiseRate,
-    NonNegative,
-    PerStep,
-    Positive,
-    Share,
-    check,
-)
-
-
-@dataclass
-class State:
-    """What changes during training."""
-
-    learners: Pair
-    clean: Tensor  # (N,) probability of the given label, mean of the two networks'
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,27 +42,25 @@ class CoTeaching:
         evidence=lambda method, state, x: method.objective.log_evidence(method.logits(state, x)),
     )
 
-    epochs: Count = 200
-    batch: PerStep = 128
-    noise_rate: Annotated[Share, NoiseRate()] = (
-        0.2  # τ, share of wrong labels; the paper takes it as known
-    )
-    ramp: Annotated[Count, Epochs()] = 10  # T_k, epochs until τ is left out
-    exponent: Positive = 1.0  # c
+    epochs: hp.Count = 200
+    batch: hp.PerStep = 128
+    noise_rate: hp.WrongShare = 0.2  # τ, share of wrong labels; the paper takes it as known
+    ramp: Annotated[hp.Count, hp.Epochs()] = 10  # T_k, epochs until τ is left out
+    exponent: hp.Positive = 1.0  # c
     schedule: Literal["released", "paper"] = "released"  # of the share left out
     optimiser: Literal["adam", "sgd"] = "adam"
-    lr: Positive = 1e-3
-    momentum: Share = 0.9  # Adam's first moment, or SGD's momentum
-    late_momentum: Share = 0.1  # of Adam from `decay_from` on
-    weight_decay: NonNegative = 0.0
-    decay_from: Share = 0.4  # share of the epochs from which lr falls straight towards 0
+    lr: hp.Positive = 1e-3
+    momentum: hp.Share = 0.9  # Adam's first moment, or SGD's momentum
+    late_momentum: hp.Share = 0.1  # of Adam from `decay_from` on
+    weight_decay: hp.NonNegative = 0.0
+    decay_from: hp.Share = 0.4  # share of the epochs from which lr falls straight towards 0
     view: Literal["plain", "weak"] = "plain"  # "weak" trains on augmented inputs
     loss: Literal["ce", "edl"] = "ce"  # "edl" puts DPC's L_edl and calibrated softmax in
-    gamma_c: NonNegative = 10.0  # γ C of L_edl
-    beta: NonNegative = 0.5  # β of L_edl
+    gamma_c: hp.NonNegative = 10.0  # γ C of L_edl
+    beta: hp.NonNegative = 0.5  # β of L_edl
 
     def __post_init__(self) -> None:
-        check(self)
+        hp.check(self)
 
     @property
     def objective(self) -> fn.Objective:
@@ -90,23 +71,23 @@ class CoTeaching:
         """One phase."""
         return (Phase("co-teaching", self.epochs, self.teach, leave=self.score),)
 
-    def setup(self, run: Run) -> State:
+    def setup(self, run: Run) -> TwoNets:
         """Two networks, each with its own optimiser."""
         chosen = adam_or_sgd(self.optimiser, self.lr, self.momentum, self.weight_decay)
-        return State(run.pair(chosen, label=linear), torch.ones(run.task.size))
+        return TwoNets(run.pair(chosen, label=linear), torch.ones(run.task.size))
 
-    def logits(self, state: State, x: Tensor) -> Tensor:
+    def logits(self, state: TwoNets, x: Tensor) -> Tensor:
         """Mean logits of the two networks, (B, C)."""
         return mean_logits(state.learners, x)
 
-    def predict(self, state: State, x: Tensor) -> Tensor:
+    def predict(self, state: TwoNets, x: Tensor) -> Tensor:
         """Mean of the two networks' probabilities, (B, C)."""
         first, second = state.learners
         return (
             self.objective.probability(first.net(x)) + self.objective.probability(second.net(x))
         ) / 2
 
-    def teach(self, state: State, run: Run) -> Logs:
+    def teach(self, state: TwoNets, run: Run) -> Logs:
         """One epoch: each network steps on the examples its peer trusts."""
         first, second = state.learners
         self.prepare(first, run)
@@ -129,7 +110,7 @@ class CoTeaching:
         if self.optimiser == "adam":
             learner.set_adam_momentum(self.late_momentum if late else self.momentum)
 
-    def score(self, state: State, run: Run) -> None:
+    def score(self, state: TwoNets, run: Run) -> None:
         """Clean probability: what both networks give the given label, (N,)."""
         first, second = (
             self.objective.probability(run.predict(each.net)) for each in state.learners

@@ -22,29 +22,11 @@ from torch import Tensor
 from labelproof import functional as fn
 from labelproof.errors import BadInput
 from labelproof.nets.heads import linear
+from labelproof.training import settings as hp
 from labelproof.training.batches import Batch
-from labelproof.training.learner import Pair, adam_or_sgd, mean_softmax
+from labelproof.training.learner import TwoNets, adam_or_sgd, mean_softmax
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
-from labelproof.training.settings import (
-    Count,
-    Epochs,
-    Natural,
-    NoiseRate,
-    NonNegative,
-    PerStep,
-    Positive,
-    Share,
-    check,
-)
-
-
-@dataclass
-class State:
-    """What changes during training."""
-
-    learners: Pair
-    clean: Tensor  # (N,) probability of the given label, mean of the two networks'
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,26 +42,24 @@ class CoTeachingPlus:
         cost="6 N",
     )
 
-    epochs: Count = 200
-    together: Annotated[Natural, Epochs()] = 20  # of plain Co-teaching, before disagreement counts
-    batch: PerStep = 128
-    noise_rate: Annotated[Share, NoiseRate()] = (
-        0.2  # τ, share of wrong labels; the paper takes it as known
-    )
-    ramp: Annotated[Count, Epochs()] = 10  # E_k, epochs until τ is left out
-    exponent: Positive = 1.0  # c
+    epochs: hp.Count = 200
+    together: hp.RampEpochs = 20  # of plain Co-teaching, before disagreement counts
+    batch: hp.PerStep = 128
+    noise_rate: hp.WrongShare = 0.2  # τ, share of wrong labels; the paper takes it as known
+    ramp: Annotated[hp.Count, hp.Epochs()] = 10  # E_k, epochs until τ is left out
+    exponent: hp.Positive = 1.0  # c
     schedule: Literal["released", "paper"] = "released"  # of the share left out
-    settle: Natural = 5000  # steps during which a batch without disagreement is trained on whole
+    settle: hp.Natural = 5000  # steps during which a batch without disagreement is trained on whole
     optimiser: Literal["adam", "sgd"] = "adam"
-    lr: Positive = 1e-3
-    momentum: Share = 0.9  # Adam's first moment, or SGD's momentum
-    late_momentum: Share = 0.1  # of Adam from `decay_from` on
-    weight_decay: NonNegative = 0.0
-    decay_from: Share = 0.4  # share of the epochs from which lr falls straight towards 0
+    lr: hp.Positive = 1e-3
+    momentum: hp.Share = 0.9  # Adam's first moment, or SGD's momentum
+    late_momentum: hp.Share = 0.1  # of Adam from `decay_from` on
+    weight_decay: hp.NonNegative = 0.0
+    decay_from: hp.Share = 0.4  # share of the epochs from which lr falls straight towards 0
     view: Literal["plain", "weak"] = "plain"  # "weak" trains on augmented inputs
 
     def __post_init__(self) -> None:
-        check(self)
+        hp.check(self)
         if self.together >= self.epochs:
             raise BadInput(
                 f"CoTeachingPlus: together must be smaller than epochs, not {self.together} of "
@@ -94,23 +74,23 @@ class CoTeachingPlus:
             Phase("disagreement", apart, self.teach_apart, leave=self.score),
         )
 
-    def setup(self, run: Run) -> State:
+    def setup(self, run: Run) -> TwoNets:
         """Two networks, each with its own optimiser."""
         chosen = adam_or_sgd(self.optimiser, self.lr, self.momentum, self.weight_decay)
-        return State(run.pair(chosen, label=linear), torch.ones(run.task.size))
+        return TwoNets(run.pair(chosen, label=linear), torch.ones(run.task.size))
 
-    def predict(self, state: State, x: Tensor) -> Tensor:
+    def predict(self, state: TwoNets, x: Tensor) -> Tensor:
         """Mean of the two networks' softmax, (B, C)."""
         return mean_softmax(state.learners, x)
 
-    def teach(self, state: State, run: Run) -> Logs:
+    def teach(self, state: TwoNets, run: Run) -> Logs:
         """One epoch of Co-teaching: small losses of the whole batch are exchanged."""
         forget = self.prepare(state, run)
         for batch in run.batches(self.batch, views=(self.view,)):
             self.exchange(state, *self.logits(state, batch), batch.y, forget, run)
         return {"kept": 1 - forget}
 
-    def teach_apart(self, state: State, run: Run) -> Logs:
+    def teach_apart(self, state: TwoNets, run: Run) -> Logs:
         """One epoch in which small losses are exchanged where the networks disagree."""
         forget, count = self.prepare(state, run), 0
         batches = run.batches(self.batch, views=(self.view,))
@@ -124,13 +104,13 @@ class CoTeachingPlus:
                 self.exchange(state, first, second, batch.y, 0.0, run)
         return {"kept": 1 - forget, "disagreeing": count / run.task.size}
 
-    def logits(self, state: State, batch: Batch) -> tuple[Tensor, Tensor]:
+    def logits(self, state: TwoNets, batch: Batch) -> tuple[Tensor, Tensor]:
         """What both networks say of a batch, (B, C) each."""
         first, second = state.learners
         return first.net(batch.views[0]), second.net(batch.views[0])
 
     def exchange(
-        self, state: State, logits_1: Tensor, logits_2: Tensor, y: Tensor, forget: float, run: Run
+        self, state: TwoNets, logits_1: Tensor, logits_2: Tensor, y: Tensor, forget: float, run: Run
     ) -> None:
         """Each network steps on the mean loss of the rows its peer trusts."""
         first, second = state.learners
@@ -139,7 +119,7 @@ class CoTeachingPlus:
         run.step(first, losses_1[trusted_2].mean())
         run.step(second, losses_2[trusted_1].mean())
 
-    def prepare(self, state: State, run: Run) -> float:
+    def prepare(self, state: TwoNets, run: Run) -> float:
         """Set this epoch's learning rate and momentum; the share to leave out."""
         late = run.epoch >= round(self.decay_from * self.epochs)
         for learner in state.learners:
@@ -149,7 +129,7 @@ class CoTeachingPlus:
                 learner.set_adam_momentum(self.late_momentum if late else self.momentum)
         return fn.forget_rate(run.epoch, self.noise_rate, self.ramp, self.exponent, self.schedule)
 
-    def score(self, state: State, run: Run) -> None:
+    def score(self, state: TwoNets, run: Run) -> None:
         """Clean probability: what both networks give the given label, (N,)."""
         first, second = (run.predict(learner.net).softmax(1) for learner in state.learners)
         state.clean = fn.of_label((first + second) / 2, run.y)

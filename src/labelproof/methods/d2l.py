@@ -22,20 +22,10 @@ from torch import Tensor
 
 from labelproof import functional as fn
 from labelproof.nets.heads import linear
+from labelproof.training import settings as hp
 from labelproof.training.learner import SGD, Learner
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
-from labelproof.training.settings import (
-    Count,
-    Epochs,
-    Natural,
-    NonNegative,
-    PerStep,
-    Positive,
-    Range,
-    Share,
-    check,
-)
 
 SIGMAS = 2.0  # a dimensionality so many deviations above its recent mean is the turn
 LEAST = 1e-4  # smallest probability in the logarithm of a label, for the symmetric loss
@@ -65,23 +55,23 @@ class D2L:
         cost="3 N and 1,280 passes for the dimensionality",
     )
 
-    epochs: Count = 120  # T
-    batch: PerStep = 128
-    lr: Positive = 0.1
-    momentum: Share = 0.9
-    weight_decay: NonNegative = 1e-4
-    decay_at: tuple[Share, ...] = (1 / 3, 2 / 3)  # lr x 0.1 from each share of the epochs on
-    settle: Annotated[Natural, Epochs()] = 40  # epochs before a turn is looked for
-    window: Annotated[int, Range(2), Epochs()] = 5  # w, epochs that a turn is compared with
-    neighbours: Count = 20  # k
-    sample: Count = 1280  # examples measured, in batches of 128
+    epochs: hp.Count = 120  # T
+    batch: hp.PerStep = 128
+    lr: hp.Positive = 0.1
+    momentum: hp.Share = 0.9
+    weight_decay: hp.NonNegative = 1e-4
+    decay_at: tuple[hp.Share, ...] = (1 / 3, 2 / 3)  # lr x 0.1 from each share of the epochs on
+    settle: hp.RampEpochs = 40  # epochs before a turn is looked for
+    window: Annotated[int, hp.Range(2), hp.Epochs()] = 5  # w, epochs that a turn is compared with
+    neighbours: hp.Count = 20  # k
+    sample: hp.Count = 1280  # examples measured, in batches of 128
     unbiased: bool = False  # k - 1 in place of k
     start_loss: Literal["ce", "sce"] = "ce"  # before the turn; "sce" is released since 2019
-    sce_alpha: NonNegative = 0.1  # of the symmetric loss: weight of cross-entropy
-    sce_beta: NonNegative = 1.0  # and of its reverse
+    sce_alpha: hp.NonNegative = 0.1  # of the symmetric loss: weight of cross-entropy
+    sce_beta: hp.NonNegative = 1.0  # and of its reverse
 
     def __post_init__(self) -> None:
-        check(self)
+        hp.check(self)
 
     def plan(self) -> tuple[Phase, ...]:
         """One phase; the turn lies inside it."""

@@ -20,26 +20,10 @@ from torch import Tensor
 
 from labelproof import functional as fn
 from labelproof.nets.heads import linear
-from labelproof.training.learner import Pair, adam_or_sgd, mean_softmax
+from labelproof.training import settings as hp
+from labelproof.training.learner import TwoNets, adam_or_sgd, mean_softmax
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
-from labelproof.training.settings import (
-    Count,
-    NonNegative,
-    PerStep,
-    Positive,
-    Share,
-    WarmUp,
-    check,
-)
-
-
-@dataclass
-class State:
-    """What changes during training."""
-
-    learners: Pair
-    clean: Tensor  # (N,) probability of the given label, mean of the two networks'
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,18 +39,18 @@ class Decoupling:
         cost="2 N and 4 for each example of disagreement",
     )
 
-    epochs: Count = 200
-    warmup: WarmUp = 20  # epochs on all examples
-    batch: PerStep = 128
+    epochs: hp.Count = 200
+    warmup: hp.WarmUp = 20  # epochs on all examples
+    batch: hp.PerStep = 128
     optimiser: Literal["adam", "sgd"] = "adam"
-    lr: Positive = 1e-3
-    decay_from: Share = 0.4  # share of the epochs from which lr falls straight towards 0
-    momentum: Share = 0.9
-    weight_decay: NonNegative = 0.0
+    lr: hp.Positive = 1e-3
+    decay_from: hp.Share = 0.4  # share of the epochs from which lr falls straight towards 0
+    momentum: hp.Share = 0.9
+    weight_decay: hp.NonNegative = 0.0
     view: Literal["plain", "weak"] = "plain"
 
     def __post_init__(self) -> None:
-        check(self)
+        hp.check(self)
 
     def plan(self) -> tuple[Phase, ...]:
         """All examples, then those of disagreement."""
@@ -76,25 +60,25 @@ class Decoupling:
             Phase("disagreement", rest, self.disagree, leave=self.score),
         )
 
-    def setup(self, run: Run) -> State:
+    def setup(self, run: Run) -> TwoNets:
         """Two networks."""
         chosen = adam_or_sgd(self.optimiser, self.lr, self.momentum, self.weight_decay)
-        return State(run.pair(chosen, label=linear), torch.ones(run.task.size))
+        return TwoNets(run.pair(chosen, label=linear), torch.ones(run.task.size))
 
-    def predict(self, state: State, x: Tensor) -> Tensor:
+    def predict(self, state: TwoNets, x: Tensor) -> Tensor:
         """Mean of the two networks' probabilities, (B, C)."""
         return mean_softmax(state.learners, x)
 
-    def warm_up(self, state: State, run: Run) -> Logs:
+    def warm_up(self, state: TwoNets, run: Run) -> Logs:
         """One epoch on all examples, each network by itself."""
         self.epoch(state, run, everything=True)
         return {}
 
-    def disagree(self, state: State, run: Run) -> Logs:
+    def disagree(self, state: TwoNets, run: Run) -> Logs:
         """One epoch on the examples whose predictions differ."""
         return {"disagreement": self.epoch(state, run, everything=False)}
 
-    def epoch(self, state: State, run: Run, *, everything: bool) -> float:
+    def epoch(self, state: TwoNets, run: Run, *, everything: bool) -> float:
         """One epoch; the share of examples that were stepped on."""
         for learner in state.learners:
             learner.net.train()
@@ -110,7 +94,7 @@ class Decoupling:
                     run.step(learner, F.cross_entropy(logits[chosen], batch.y[chosen]))
         return share
 
-    def score(self, state: State, run: Run) -> None:
+    def score(self, state: TwoNets, run: Run) -> None:
         """Clean probability: what both networks give the given label, (N,)."""
         first, second = (run.predict(each.net).softmax(1) for each in state.learners)
         state.clean = fn.of_label((first + second) / 2, run.y)

@@ -24,23 +24,12 @@ from torch.nn.functional import one_hot
 from labelproof import functional as fn
 from labelproof.errors import BadInput
 from labelproof.nets.heads import linear
+from labelproof.training import settings as hp
 from labelproof.training.batches import Batch
 from labelproof.training.learner import SGD, Learner, Pair, mean_logits
 from labelproof.training.mixmatch import GivenLabels, Guess, Mixed, pairs, parts, square_loss
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
-from labelproof.training.settings import (
-    Count,
-    Epochs,
-    LambdaU,
-    NonNegative,
-    PerStep,
-    Positive,
-    Share,
-    WarmUp,
-    check,
-    settled,
-)
 
 
 @dataclass
@@ -66,31 +55,31 @@ class DivideMix:
         evidence=lambda method, state, x: method.objective.log_evidence(method.logits(state, x)),
     )
 
-    epochs: Count = 300
-    warmup: WarmUp = 10
-    batch: PerStep = 64  # B; as many unlabelled examples join the labelled ones in a step
-    lr: Positive = 0.02
-    momentum: Share = 0.9
-    weight_decay: NonNegative = 5e-4
+    epochs: hp.Count = 300
+    warmup: hp.WarmUp = 10
+    batch: hp.PerStep = 64  # B; as many unlabelled examples join the labelled ones in a step
+    lr: hp.Positive = 0.02
+    momentum: hp.Share = 0.9
+    weight_decay: hp.NonNegative = 5e-4
     nesterov: bool = False
     schedule: Literal["step", "one_cycle"] = "step"  # "one_cycle": up for a quarter, then to 0
-    decay_at: Share = 0.5  # step: lr x 0.1 from this share of the epochs on
-    confidence_penalty: NonNegative = 0.0  # weight of the negative entropy in the warm-up
-    average: Count = 1  # epochs whose normalised losses are averaged before the fit
-    threshold: Share = 0.5  # τ
-    temperature: Positive = 0.5  # T
-    alpha: Positive = 4.0  # Beta(α, α) of the mixing weight
-    lambda_u: LambdaU = 25.0  # λ_u, weight of L_U
-    ramp: Annotated[Positive, Epochs()] = 16.0  # epochs until λ_u is reached
+    decay_at: hp.Share = 0.5  # step: lr x 0.1 from this share of the epochs on
+    confidence_penalty: hp.NonNegative = 0.0  # weight of the negative entropy in the warm-up
+    average: hp.Count = 1  # epochs whose normalised losses are averaged before the fit
+    threshold: hp.Share = 0.5  # τ
+    temperature: hp.Positive = 0.5  # T
+    alpha: hp.Positive = 4.0  # Beta(α, α) of the mixing weight
+    lambda_u: hp.LambdaU = 25.0  # λ_u, weight of L_U
+    ramp: Annotated[hp.Positive, hp.Epochs()] = 16.0  # epochs until λ_u is reached
     square: Literal["mean", "sum"] = "mean"  # L_U over classes: released code | paper
-    prior_weight: NonNegative = 1.0  # λ_r, weight of L_reg
+    prior_weight: hp.NonNegative = 1.0  # λ_r, weight of L_reg
     rows: Literal["all", "labelled"] = "all"  # rows that are forwarded; WebVision: labelled alone
     loss: Literal["ce", "edl"] = "ce"  # "edl" puts DPC's L_edl and calibrated softmax in
-    gamma_c: NonNegative = 10.0  # γ C of L_edl
-    beta: NonNegative = 0.5  # β of L_edl
+    gamma_c: hp.NonNegative = 10.0  # γ C of L_edl
+    beta: hp.NonNegative = 0.5  # β of L_edl
 
     def __post_init__(self) -> None:
-        check(self)
+        hp.check(self)
         if self.rows == "labelled" and self.lambda_u not in (0, "auto"):
             raise BadInput(
                 "DivideMix: rows='labelled' leaves no rows for L_U; set lambda_u=0 with it."
@@ -126,7 +115,7 @@ class DivideMix:
     @property
     def weight_u(self) -> float:
         """λ_u as a number."""
-        return settled("DivideMix", "lambda_u", self.lambda_u)
+        return hp.settled("DivideMix", "lambda_u", self.lambda_u)
 
     def logits(self, state: State, x: Tensor) -> Tensor:
         """Mean logits of the two networks, (B, C)."""

@@ -29,25 +29,12 @@ from torch.nn.functional import one_hot
 from labelproof import functional as fn
 from labelproof.errors import BadInput
 from labelproof.nets.heads import linear, mlp
+from labelproof.training import settings as hp
 from labelproof.training.batches import Batch, View
 from labelproof.training.learner import SGD, Learner, Pair, mean_logits
 from labelproof.training.mixmatch import GivenLabels, Guess, pairs, parts, square_loss
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
-from labelproof.training.settings import (
-    Count,
-    Epochs,
-    LambdaU,
-    Natural,
-    NonNegative,
-    PerStep,
-    Positive,
-    Range,
-    Share,
-    WarmUp,
-    check,
-    settled,
-)
 
 FOLDS, MANY = 5, 20_000  # of the linear models; two for more examples than this
 USUAL_VARIANCE = 25.0  # of inputs along their main direction, where the learning rate is as set
@@ -92,44 +79,44 @@ class DPC:
         evidence=lambda method, state, x: method.objective.log_evidence(method.logits(state, x)),
     )
 
-    epochs: Count = 300
-    warmup: WarmUp = 10
-    batch: PerStep = 64  # B; as many unlabelled examples join the labelled ones in a step
-    lr: Positive = 0.02
-    momentum: Share = 0.9
-    weight_decay: NonNegative = 5e-4
+    epochs: hp.Count = 300
+    warmup: hp.WarmUp = 10
+    batch: hp.PerStep = 64  # B; as many unlabelled examples join the labelled ones in a step
+    lr: hp.Positive = 0.02
+    momentum: hp.Share = 0.9
+    weight_decay: hp.NonNegative = 5e-4
     nesterov: bool = False
     # "one_cycle": up for a quarter, then to 0; "cosine": from the first step to the last
     schedule: Literal["step", "one_cycle", "cosine"] = "step"
     lr_unit: Literal["one", "data"] = "one"  # "data": larger where the inputs vary little
-    decay_at: Share = 0.5  # step: lr x 0.1 from this share of the epochs on
-    gamma_c: NonNegative = 10.0  # γ C, eq. 1
-    beta: NonNegative = 0.5  # β, weight of L_kl in L_edl
-    confidence_penalty: NonNegative = 0.0  # weight of the negative entropy in the warm-up
+    decay_at: hp.Share = 0.5  # step: lr x 0.1 from this share of the epochs on
+    gamma_c: hp.NonNegative = 10.0  # γ C, eq. 1
+    beta: hp.NonNegative = 0.5  # β, weight of L_kl in L_edl
+    confidence_penalty: hp.NonNegative = 0.0  # weight of the negative entropy in the warm-up
     criterion: Literal["margin", "loss"] = "margin"  # "loss" is the ablation without large margin
     start: Literal["warm-up", "crossfit"] = "warm-up"  # what the first split comes from
     selector: Literal["gmm", "normalised", "auto", "mirror", "confident"] = "gmm"
     max_kurtosis: float = 1.2  # "auto": Gaussians up to this excess kurtosis
-    threshold: Annotated[float, Range(0.5, 1)] = 0.5  # τ; from 0.5 on, a kept label stays
-    temperature: Positive = 0.5  # T
-    alpha: Positive = 4.0  # Beta(α, α) of the mixing weight
+    threshold: Annotated[float, hp.Range(0.5, 1)] = 0.5  # τ; from 0.5 on, a kept label stays
+    temperature: hp.Positive = 0.5  # T
+    alpha: hp.Positive = 4.0  # Beta(α, α) of the mixing weight
     sup_on: Literal["mixed", "unmixed"] = "mixed"  # released code | the paper's formula
-    lambda_u: LambdaU = 25.0  # λ_uns, weight of L_uns
-    ramp: Annotated[Positive, Epochs()] = 16.0  # epochs until λ_uns is reached
+    lambda_u: hp.LambdaU = 25.0  # λ_uns, weight of L_uns
+    ramp: Annotated[hp.Positive, hp.Epochs()] = 16.0  # epochs until λ_uns is reached
     square: Literal["mean", "sum"] = "mean"  # L_uns over classes: released code | paper
     two_heads: bool = True
-    prior_weight: NonNegative = 1.0
+    prior_weight: hp.NonNegative = 1.0
     prior: Literal["uniform", "given"] = "uniform"  # "given": the shares of the given labels
-    balance: Share = 0.0  # from 0, examples count alike, to 1, classes do
-    steps: Natural | Literal["auto"] = 0  # after the warm-up; 0: a pass over X an epoch
-    join_at: Share = 0.0  # share of these steps before U joins
-    draws: Count = 2  # views of an example in a step
+    balance: hp.Share = 0.0  # from 0, examples count alike, to 1, classes do
+    steps: hp.Natural | Literal["auto"] = 0  # after the warm-up; 0: a pass over X an epoch
+    join_at: hp.Share = 0.0  # share of these steps before U joins
+    draws: hp.Count = 2  # views of an example in a step
     rows: Literal["all", "labelled"] = "all"  # rows that are forwarded; WebVision: labelled alone
-    consistency: NonNegative = 0.0  # DPC*: weight of the weak-to-strong consistency
+    consistency: hp.NonNegative = 0.0  # DPC*: weight of the weak-to-strong consistency
     loss: Literal["edl", "ce"] = "edl"  # "ce" is the ablation without L_edl
 
     def __post_init__(self) -> None:
-        check(self)
+        hp.check(self)
         if self.rows == "labelled" and self.lambda_u not in (0, "auto"):
             raise BadInput("DPC: rows='labelled' leaves no rows for L_uns; set lambda_u=0 with it.")
         if self.selector == "mirror" and self.criterion == "loss":
@@ -278,7 +265,7 @@ class DPC:
     @property
     def weight_u(self) -> float:
         """λ_uns as a number."""
-        return settled("DPC", "lambda_u", self.lambda_u)
+        return hp.settled("DPC", "lambda_u", self.lambda_u)
 
     @property
     def second_head(self) -> bool:

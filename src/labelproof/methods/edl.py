@@ -24,20 +24,12 @@ from torch import Tensor
 
 from labelproof import functional as fn
 from labelproof.nets.heads import linear
-from labelproof.training.learner import Learner, adam_or_sgd
+from labelproof.training import settings as hp
+from labelproof.training.learner import OneNet, adam_or_sgd
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
-from labelproof.training.settings import Count, Epochs, NonNegative, PerStep, Positive, Share, check
 
 LEAST = 1e-30  # evidence below this is none
-
-
-@dataclass
-class State:
-    """What changes during training."""
-
-    learner: Learner
-    clean: Tensor  # (N,) expected probability of the given label
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,32 +46,34 @@ class EDL:
         evidence=lambda method, state, x: method.log_evidence(state.learner.net(x)),
     )
 
-    epochs: Count = 300
-    batch: PerStep = 128
+    epochs: hp.Count = 300
+    batch: hp.PerStep = 128
     optimiser: Literal["sgd", "adam"] = "sgd"
-    lr: Positive = 0.02
-    momentum: Share = 0.9  # of SGD
-    weight_decay: NonNegative = 5e-4
-    decay_at: Share = 0.5  # lr x 0.1 from this share of the epochs on
+    lr: hp.Positive = 0.02
+    momentum: hp.Share = 0.9  # of SGD
+    weight_decay: hp.NonNegative = 5e-4
+    decay_at: hp.Share = 0.5  # lr x 0.1 from this share of the epochs on
     risk: Literal["squared", "log", "digamma"] = "squared"  # eq. 5 | eq. 3 | eq. 4
     evidence: Literal["exp", "softplus", "relu"] = "exp"
-    scale: Positive = 10.0  # "exp": the output is divided by it and kept within ±10
-    anneal: Annotated[NonNegative, Epochs()] = 10.0  # until the divergence has its full weight
-    divergence: NonNegative = 1.0  # that full weight
+    scale: hp.Positive = 10.0  # "exp": the output is divided by it and kept within ±10
+    anneal: Annotated[hp.NonNegative, hp.Epochs()] = (
+        10.0  # until the divergence has its full weight
+    )
+    divergence: hp.NonNegative = 1.0  # that full weight
 
     def __post_init__(self) -> None:
-        check(self)
+        hp.check(self)
 
     def plan(self) -> tuple[Phase, ...]:
         """One phase."""
         return (Phase("train", self.epochs, self.train, leave=self.score),)
 
-    def setup(self, run: Run) -> State:
+    def setup(self, run: Run) -> OneNet:
         """One network with a linear head."""
         chosen = adam_or_sgd(self.optimiser, self.lr, self.momentum, self.weight_decay)
-        return State(run.learner(chosen, label=linear), torch.ones(run.task.size))
+        return OneNet(run.learner(chosen, label=linear), torch.ones(run.task.size))
 
-    def train(self, state: State, run: Run) -> Logs:
+    def train(self, state: OneNet, run: Run) -> Logs:
         """One epoch; the weight of the divergence rises with every step."""
         learner = state.learner
         learner.net.train()
@@ -108,12 +102,12 @@ class EDL:
         """Mean α / Σα of the Dirichlet, (B, C)."""
         return fn.calibrated_softmax(self.log_evidence(logits), gamma=1.0)
 
-    def score(self, state: State, run: Run) -> None:
+    def score(self, state: OneNet, run: Run) -> None:
         """Clean probability: expected probability of the given label, (N,)."""
         probs = self.probability(run.predict(state.learner.net))
         state.clean = fn.of_label(probs, run.y)
 
-    def predict(self, state: State, x: Tensor) -> Tensor:
+    def predict(self, state: OneNet, x: Tensor) -> Tensor:
         """Expected class probabilities, (B, C)."""
         return self.probability(state.learner.net(x))
 

@@ -25,11 +25,11 @@ from torch.nn.functional import one_hot
 
 from labelproof import functional as fn
 from labelproof.nets.heads import MultiHead, linear
+from labelproof.training import settings as hp
 from labelproof.training.batches import Batch
 from labelproof.training.learner import SGD, Learner
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
-from labelproof.training.settings import Count, Epochs, NonNegative, PerStep, Positive, Share, check
 
 
 @dataclass
@@ -54,21 +54,23 @@ class ELR:
         cost="3 N",
     )
 
-    epochs: Count = 150
-    batch: PerStep = 128
-    lr: Positive = 0.02
-    momentum: Share = 0.9
-    weight_decay: NonNegative = 1e-3
+    epochs: hp.Count = 150
+    batch: hp.PerStep = 128
+    lr: hp.Positive = 0.02
+    momentum: hp.Share = 0.9
+    weight_decay: hp.NonNegative = 1e-3
     schedule: Literal["cosine", "steps"] = "cosine"
-    cycle: Annotated[Count, Epochs()] = 10  # "cosine": epochs until the learning rate starts anew
-    lr_floor: NonNegative = 1e-3  # "cosine": where each cycle ends
-    decay_at: tuple[Share, ...] = (1 / 3, 2 / 3)  # "steps": shares of the epochs
-    decay: Positive = 0.01  # "steps": what the learning rate is multiplied by at each of them
-    beta: Share = 0.7  # β, how much of t is kept at each update
-    lam: NonNegative = 3.0  # λ, weight of the regulariser
+    cycle: Annotated[hp.Count, hp.Epochs()] = (
+        10  # "cosine": epochs until the learning rate starts anew
+    )
+    lr_floor: hp.NonNegative = 1e-3  # "cosine": where each cycle ends
+    decay_at: tuple[hp.Share, ...] = (1 / 3, 2 / 3)  # "steps": shares of the epochs
+    decay: hp.Positive = 0.01  # "steps": what the learning rate is multiplied by at each of them
+    beta: hp.Share = 0.7  # β, how much of t is kept at each update
+    lam: hp.NonNegative = 3.0  # λ, weight of the regulariser
 
     def __post_init__(self) -> None:
-        check(self)
+        hp.check(self)
 
     def plan(self) -> tuple[Phase, ...]:
         """One phase."""
@@ -147,23 +149,25 @@ class ELRPlus:
         ELR.about, title="Early-learning regularisation with two networks", cost="8 N"
     )
 
-    epochs: Count = 200
-    batch: PerStep = 128
-    lr: Positive = 0.02
-    momentum: Share = 0.9
-    weight_decay: NonNegative = 5e-4
-    decay_at: Share = 0.75  # lr x 0.1 from this share of the epochs on
-    beta: Share = 0.7  # β, how much of t is kept at each update
-    lam: NonNegative = 3.0  # λ, weight of the regulariser
-    lam_ramp: Annotated[NonNegative, Epochs()] = 0.0  # epochs until λ is reached
-    alpha: NonNegative = 1.0  # Beta(α, α) of the mixing weight
+    epochs: hp.Count = 200
+    batch: hp.PerStep = 128
+    lr: hp.Positive = 0.02
+    momentum: hp.Share = 0.9
+    weight_decay: hp.NonNegative = 5e-4
+    decay_at: hp.Share = 0.75  # lr x 0.1 from this share of the epochs on
+    beta: hp.Share = 0.7  # β, how much of t is kept at each update
+    lam: hp.NonNegative = 3.0  # λ, weight of the regulariser
+    lam_ramp: Annotated[hp.NonNegative, hp.Epochs()] = 0.0  # epochs until λ is reached
+    alpha: hp.NonNegative = 1.0  # Beta(α, α) of the mixing weight
     agree: bool = False  # labels weighted by the targets, as released for 100 classes
     average: Literal["ramped", "running"] = "ramped"  # how the decay of the copies begins
-    decay: Share = 0.997  # of the averaged copies
-    average_ramp: Annotated[NonNegative, Epochs()] = 40_000 / 352  # "ramped": until it is reached
+    decay: hp.Share = 0.997  # of the averaged copies
+    average_ramp: Annotated[hp.NonNegative, hp.Epochs()] = (
+        40_000 / 352
+    )  # "ramped": until it is reached
 
     def __post_init__(self) -> None:
-        check(self)
+        hp.check(self)
 
     def plan(self) -> tuple[Phase, ...]:
         """One phase."""

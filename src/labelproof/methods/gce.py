@@ -23,19 +23,10 @@ from torch import Tensor
 
 from labelproof import functional as fn
 from labelproof.nets.heads import MultiHead, linear
+from labelproof.training import settings as hp
 from labelproof.training.learner import SGD, Learner
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
-from labelproof.training.settings import (
-    Count,
-    Epochs,
-    NonNegative,
-    PerStep,
-    Positive,
-    Range,
-    Share,
-    check,
-)
 
 
 @dataclass
@@ -62,21 +53,23 @@ class GCE:
         cost="3 N (truncated: N more whenever it prunes)",
     )
 
-    epochs: Count = 120
-    batch: PerStep = 128
-    lr: Positive = 0.01
-    momentum: Share = 0.9
-    weight_decay: NonNegative = 1e-4
-    decay_at: tuple[Share, ...] = (1 / 3, 2 / 3)  # lr x 0.1 from these shares of the epochs on
-    q: Annotated[float, Range(0, 1, open_low=True)] = 0.7
+    epochs: hp.Count = 120
+    batch: hp.PerStep = 128
+    lr: hp.Positive = 0.01
+    momentum: hp.Share = 0.9
+    weight_decay: hp.NonNegative = 1e-4
+    decay_at: tuple[hp.Share, ...] = (1 / 3, 2 / 3)  # lr x 0.1 from these shares of the epochs on
+    q: Annotated[float, hp.Range(0, 1, open_low=True)] = 0.7
     truncate: bool = False
-    k: Share = 0.5  # examples with p_y <= k are pruned
-    prune_from: Share = 1 / 3  # share of the epochs before the first pruning
-    prune_every: Annotated[Count, Epochs()] = 10  # epochs between prunings
-    hold_out: Annotated[float, Range(0, 0.5)] = 0.0  # share that picks the pruning epoch; 0: latest
+    k: hp.Share = 0.5  # examples with p_y <= k are pruned
+    prune_from: hp.Share = 1 / 3  # share of the epochs before the first pruning
+    prune_every: Annotated[hp.Count, hp.Epochs()] = 10  # epochs between prunings
+    hold_out: Annotated[float, hp.Range(0, 0.5)] = (
+        0.0  # share that picks the pruning epoch; 0: latest
+    )
 
     def __post_init__(self) -> None:
-        check(self)
+        hp.check(self)
 
     def plan(self) -> tuple[Phase, ...]:
         """One phase."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import repeat
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -25,21 +25,11 @@ from torch import Tensor
 from labelproof import functional as fn
 from labelproof.errors import BadInput
 from labelproof.nets.heads import linear
+from labelproof.training import settings as hp
 from labelproof.training.batches import Batch
 from labelproof.training.learner import Adam, Learner, Pair, mean_softmax
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
-from labelproof.training.settings import (
-    Count,
-    Epochs,
-    Natural,
-    NonNegative,
-    PerStep,
-    Positive,
-    Range,
-    Share,
-    check,
-)
 
 MOST_DISCARDED = 2.0  # ρ: at most so many are discarded for each one selected
 
@@ -73,20 +63,20 @@ class INCV:
         cost="rounds 3 to 6 N a fold of its half; then 6 S, S selected",
     )
 
-    epochs: Count = 600  # folds and main training
-    validation: Annotated[int, Range(0), Epochs("stage")] = 400  # epochs of all folds, two a round
-    rounds: Count = 4  # fewer where there are not two epochs for each
-    batch: PerStep = 128
-    lr: Positive = 1e-3  # of Adam, in folds and main training
-    weight_decay: NonNegative = 1e-4
+    epochs: hp.Count = 600  # folds and main training
+    validation: hp.StageEpochs = 400  # epochs of all folds, two a round
+    rounds: hp.Count = 4  # fewer where there are not two epochs for each
+    batch: hp.PerStep = 128
+    lr: hp.Positive = 1e-3  # of Adam, in folds and main training
+    weight_decay: hp.NonNegative = 1e-4
     noise: Literal["symmetric", "asymmetric"] = "symmetric"  # what its formulas assume
-    top: Count = 1  # k: the given label must be among the k most probable
-    ramp: Annotated[Natural, Epochs()] = 10  # epochs of main training until ε_S is left out
-    alone: Share = 0.2  # share of main training on S alone; doubled for much or asymmetric noise
+    top: hp.Count = 1  # k: the given label must be among the k most probable
+    ramp: hp.RampEpochs = 10  # epochs of main training until ε_S is left out
+    alone: hp.Share = 0.2  # share of main training on S alone; doubled for much or asymmetric noise
     view: Literal["plain", "weak"] = "weak"
 
     def __post_init__(self) -> None:
-        check(self)
+        hp.check(self)
         if self.validation >= self.epochs:
             raise BadInput(
                 "INCV: validation must leave epochs for the main training, not "

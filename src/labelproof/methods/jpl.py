@@ -14,7 +14,7 @@ Shapes: B batch, C classes, K complementary labels, N training examples.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -23,20 +23,10 @@ from torch import Tensor
 from labelproof import functional as fn
 from labelproof.errors import BadInput
 from labelproof.nets.heads import linear
+from labelproof.training import settings as hp
 from labelproof.training.learner import SGD, Learner
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
-from labelproof.training.settings import (
-    Count,
-    Epochs,
-    Natural,
-    NonNegative,
-    PerStep,
-    Positive,
-    Range,
-    Share,
-    check,
-)
 
 HISTORY = 10  # epochs whose probabilities are averaged, as in NLNL
 
@@ -64,22 +54,22 @@ class JPL:
         cost="3 N",
     )
 
-    epochs: Count = 1960  # of all three stages
-    final: Annotated[int, Range(0), Epochs("stage")] = 480  # of each of the two later stages
-    batch: PerStep = 128
-    lr: Positive = 0.01  # of the filter
-    decay_at: Share = 0.8  # of the filter: lr x 0.1 from this share of its epochs on
-    final_lr: Positive = 0.1  # of the later stages; x 0.1 after 40% and 60% of them
-    momentum: Share = 0.9
-    weight_decay: NonNegative = 1e-4
-    complements: Count = 1  # K, complementary labels an example and step
-    powers: Natural = 3  # N of PL+, whose slope is 1 - p^(2^(N + 1))
-    positive_weight: NonNegative = 0.01  # λ, weight of PL+
+    epochs: hp.Count = 1960  # of all three stages
+    final: hp.StageEpochs = 480  # of each of the two later stages
+    batch: hp.PerStep = 128
+    lr: hp.Positive = 0.01  # of the filter
+    decay_at: hp.Share = 0.8  # of the filter: lr x 0.1 from this share of its epochs on
+    final_lr: hp.Positive = 0.1  # of the later stages; x 0.1 after 40% and 60% of them
+    momentum: hp.Share = 0.9
+    weight_decay: hp.NonNegative = 1e-4
+    complements: hp.Count = 1  # K, complementary labels an example and step
+    powers: hp.Natural = 3  # N of PL+, whose slope is 1 - p^(2^(N + 1))
+    positive_weight: hp.NonNegative = 0.01  # λ, weight of PL+
     agree: bool = True  # PL+ only where the predicted class is the given one
-    cut: Share = 0.5  # mean probability from which a given label is clean
+    cut: hp.Share = 0.5  # mean probability from which a given label is clean
 
     def __post_init__(self) -> None:
-        check(self)
+        hp.check(self)
         if 2 * self.final >= self.epochs:
             raise BadInput(
                 f"JPL: twice final must be smaller than epochs, not {self.final} of {self.epochs}."

@@ -23,9 +23,9 @@ import torch
 from torch import Tensor, nn
 
 from labelproof import functional as fn
+from labelproof.training import settings as hp
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
-from labelproof.training.settings import Count, Range, check
 
 
 @dataclass
@@ -51,12 +51,14 @@ class Linear:
         cost="no network: a convex fit for every fold and penalty",
     )
 
-    epochs: Count = 2  # rounds: the first on all labels, each other on those kept by the one before
-    folds: Annotated[int, Range(2)] = 5
-    threshold: Annotated[float, Range(0, 1)] = 0.5  # labels above it are kept
+    epochs: hp.Count = (
+        2  # rounds: the first on all labels, each other on those kept by the one before
+    )
+    folds: Annotated[int, hp.Range(2)] = 5
+    threshold: hp.Share = 0.5  # labels above it are kept
 
     def __post_init__(self) -> None:
-        check(self)
+        hp.check(self)
 
     def plan(self) -> tuple[Phase, ...]:
         """One phase of rounds."""

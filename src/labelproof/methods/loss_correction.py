@@ -27,10 +27,10 @@ from torch import Tensor
 from labelproof import functional as fn
 from labelproof.errors import BadInput
 from labelproof.nets.heads import MultiHead, linear
+from labelproof.training import settings as hp
 from labelproof.training.learner import SGD, Learner
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
-from labelproof.training.settings import Count, NonNegative, PerStep, Positive, Range, Share, check
 
 CLIP = 1e-7  # of probabilities, as released; it keeps the negative part of the loss bounded
 
@@ -62,22 +62,24 @@ class Forward:
         cost="3.7 N while T is estimated, then 3 N",
     )
 
-    epochs: Count = 240
+    epochs: hp.Count = 240
     correction: Literal["forward", "backward"] = "forward"
-    estimate_for: Share = 0.5  # share of the epochs spent on the network that estimates T
-    batch: PerStep = 128
-    lr: Positive = 0.1
-    momentum: Share = 0.9
-    weight_decay: NonNegative = 1e-4
-    decay_at: tuple[Share, ...] = (1 / 3, 2 / 3)  # lr x 0.1 from these shares of each part on
-    hold_out: Annotated[float, Range(0, 0.5)] = 0.1  # share that picks the epoch to estimate with
-    quantile: Share = 0.97  # anchors are the surest examples below it; 1: the surest of all
+    estimate_for: hp.Share = 0.5  # share of the epochs spent on the network that estimates T
+    batch: hp.PerStep = 128
+    lr: hp.Positive = 0.1
+    momentum: hp.Share = 0.9
+    weight_decay: hp.NonNegative = 1e-4
+    decay_at: tuple[hp.Share, ...] = (1 / 3, 2 / 3)  # lr x 0.1 from these shares of each part on
+    hold_out: Annotated[float, hp.Range(0, 0.5)] = (
+        0.1  # share that picks the epoch to estimate with
+    )
+    quantile: hp.Share = 0.97  # anchors are the surest examples below it; 1: the surest of all
     transition: tuple[float, ...] = ()  # T declared, row after row; empty: estimated
-    max_condition: Positive = 100.0  # "backward": T is drawn to the identity until below it
+    max_condition: hp.Positive = 100.0  # "backward": T is drawn to the identity until below it
     clean_by: Literal["network", "bayes"] = "network"  # clean probability p_y | p_y T_yy / (p T)_y
 
     def __post_init__(self) -> None:
-        check(self)
+        hp.check(self)
         if self.epochs < 2 and not self.transition:
             raise BadInput(
                 f"{type(self).__name__}: epochs must be at least 2, one to estimate the transition "

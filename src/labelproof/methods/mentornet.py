@@ -22,22 +22,13 @@ from torch import Tensor, nn
 from labelproof import functional as fn
 from labelproof.errors import BadInput
 from labelproof.nets.heads import linear
+from labelproof.training import settings as hp
 from labelproof.training.learner import SGD, Adam, Learner
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
-from labelproof.training.settings import (
-    Count,
-    Epochs,
-    NonNegative,
-    PerStep,
-    Positive,
-    Range,
-    Share,
-    check,
-)
 
-Percent = Annotated[int, Range(0, 100)]
-Stage = Annotated[int, Range(0), Epochs("stage")]
+Percent = Annotated[int, hp.Range(0, 100)]
+Stage = hp.StageEpochs
 EASY, LINEAR = 18, 90  # percent of training: all examples, then self-paced, then linear weights
 
 
@@ -92,28 +83,28 @@ class MentorNet:
         cost="3 N",
     )
 
-    epochs: Count = 100
-    batch: PerStep = 128
-    lr: Positive = 0.1
-    decay_at: tuple[Share, ...] = (0.5, 0.64, 0.77)  # lr x 0.1 from each share of the epochs on
-    momentum: Share = 0.9
-    weight_decay: NonNegative = 2e-4  # times the mean weight of a batch
+    epochs: hp.Count = 100
+    batch: hp.PerStep = 128
+    lr: hp.Positive = 0.1
+    decay_at: tuple[hp.Share, ...] = (0.5, 0.64, 0.77)  # lr x 0.1 from each share of the epochs on
+    momentum: hp.Share = 0.9
+    weight_decay: hp.NonNegative = 2e-4  # times the mean weight of a batch
     kind: Literal["pd", "self_paced", "dd"] = "pd"
-    percentile: Share = 0.7  # of a batch's losses
-    level_decay: Share = 0.5  # of the moving percentile
-    slope: Positive = 1.0  # γ of the linear weights
+    percentile: hp.Share = 0.7  # of a batch's losses
+    level_decay: hp.Share = 0.5  # of the moving percentile
+    slope: hp.Positive = 1.0  # γ of the linear weights
     burn_in: Percent = 0  # percent of training with all weights 1
     drop: tuple[float, ...] = (0.5, 17, 0.05, 83)  # share dropped, percent of training, ...
     scout: Stage = 0  # dd: epochs on the given labels, to find examples to try the mentor on
     record: Stage = 0  # dd: epochs of the student whose losses teach the mentor
-    tried: Share = 0.1  # dd: share of the examples it is tried on
-    tried_noise: Share = 0.4  # dd: share of their labels that are made wrong
-    mentor_percentile: Share = 0.9  # dd: of the recorded losses of an epoch
-    mentor_steps: Count = 30_000  # dd
-    mentor_lr: Positive = 0.1  # dd: of Adam; x 0.9 every 1,000 steps
+    tried: hp.Share = 0.1  # dd: share of the examples it is tried on
+    tried_noise: hp.Share = 0.4  # dd: share of their labels that are made wrong
+    mentor_percentile: hp.Share = 0.9  # dd: of the recorded losses of an epoch
+    mentor_steps: hp.Count = 30_000  # dd
+    mentor_lr: hp.Positive = 0.1  # dd: of Adam; x 0.9 every 1,000 steps
 
     def __post_init__(self) -> None:
-        check(self)
+        hp.check(self)
         if self.scout + self.record >= self.epochs or (self.kind == "dd") != (self.record > 0):
             raise BadInput(
                 "MentorNet: record must be above 0 for kind='dd' and 0 for others, and scout and "

@@ -22,18 +22,10 @@ from torch import Tensor
 
 from labelproof import functional as fn
 from labelproof.nets.heads import linear
-from labelproof.training.learner import SGD, Learner
+from labelproof.training import settings as hp
+from labelproof.training.learner import SGD, OneNet
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
-from labelproof.training.settings import Count, NonNegative, PerStep, Positive, Share, check
-
-
-@dataclass
-class State:
-    """What changes during training."""
-
-    learner: Learner
-    clean: Tensor  # (N,) probability of the given label
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,19 +42,22 @@ class Mixup:
         evidence=lambda method, state, x: method.objective.log_evidence(state.learner.net(x)),
     )
 
-    epochs: Count = 200
-    batch: PerStep = 128
-    lr: Positive = 0.1
-    momentum: Share = 0.9
-    weight_decay: NonNegative = 1e-4
-    decay_at: tuple[Share, ...] = (0.5, 0.75)  # lr x 0.1 from each of these shares of the epochs on
-    alpha: NonNegative = 1.0  # α of Beta(α, α); 0 mixes nothing
+    epochs: hp.Count = 200
+    batch: hp.PerStep = 128
+    lr: hp.Positive = 0.1
+    momentum: hp.Share = 0.9
+    weight_decay: hp.NonNegative = 1e-4
+    decay_at: tuple[hp.Share, ...] = (
+        0.5,
+        0.75,
+    )  # lr x 0.1 from each of these shares of the epochs on
+    alpha: hp.NonNegative = 1.0  # α of Beta(α, α); 0 mixes nothing
     loss: Literal["ce", "edl"] = "ce"  # "edl" is L_edl of DPC
-    gamma_c: NonNegative = 10.0  # γ C of L_edl
-    beta: NonNegative = 0.5  # β of L_edl
+    gamma_c: hp.NonNegative = 10.0  # γ C of L_edl
+    beta: hp.NonNegative = 0.5  # β of L_edl
 
     def __post_init__(self) -> None:
-        check(self)
+        hp.check(self)
 
     @property
     def objective(self) -> fn.Objective:
@@ -73,12 +68,12 @@ class Mixup:
         """One phase."""
         return (Phase("train", self.epochs, self.train, leave=self.score),)
 
-    def setup(self, run: Run) -> State:
+    def setup(self, run: Run) -> OneNet:
         """One network with a linear head."""
         sgd = SGD(lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
-        return State(run.learner(sgd, label=linear), torch.ones(run.task.size))
+        return OneNet(run.learner(sgd, label=linear), torch.ones(run.task.size))
 
-    def train(self, state: State, run: Run) -> Logs:
+    def train(self, state: OneNet, run: Run) -> Logs:
         """One epoch on mixed batches."""
         learner = state.learner
         learner.net.train()
@@ -101,11 +96,11 @@ class Mixup:
         )
         return weight * own + (1 - weight) * partner
 
-    def score(self, state: State, run: Run) -> None:
+    def score(self, state: OneNet, run: Run) -> None:
         """Clean probability: what the trained network gives the given label, (N,)."""
         probs = self.objective.probability(run.predict(state.learner.net))
         state.clean = fn.of_label(probs, run.y)
 
-    def predict(self, state: State, x: Tensor) -> Tensor:
+    def predict(self, state: OneNet, x: Tensor) -> Tensor:
         """Class probabilities of unmixed inputs, (B, C)."""
         return self.objective.probability(state.learner.net(x))

@@ -29,20 +29,11 @@ from torch.func import functional_call
 from labelproof import functional as fn
 from labelproof.errors import BadInput
 from labelproof.nets.heads import MultiHead, linear
+from labelproof.training import settings as hp
 from labelproof.training.batches import Batch
 from labelproof.training.learner import SGD, Learner
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
-from labelproof.training.settings import (
-    Count,
-    Epochs,
-    Natural,
-    NonNegative,
-    PerStep,
-    Positive,
-    Share,
-    check,
-)
 
 
 @dataclass
@@ -72,31 +63,35 @@ class MLNT:
         second_order=True,
     )
 
-    epochs: Count = 240  # of mentor and students together
-    mentor_epochs: Annotated[Natural, Epochs("stage")] = 120
-    rounds: Count = 1  # of a student each, of the same length
-    filter_below: Share = 0.01  # rounds after the first: least p_y by the mentor to be trained on
-    batch: PerStep = 128
-    lr: Positive = 0.2
-    momentum: Share = 0.9
-    weight_decay: NonNegative = 1e-4
-    decay_at: Share = 2 / 3  # lr x 0.1 from this share on, of the epochs of mentor and student each
-    synthetic: Count = 10  # M, label sets made of every batch
-    rho: Share = 0.5  # ρ, share of a batch that takes the label of a neighbour
-    neighbours: Count = 10  # k, of an example among those of its batch
-    meta_lr: NonNegative = 0.2  # of the imagined step
+    epochs: hp.Count = 240  # of mentor and students together
+    mentor_epochs: hp.StageEpochs = 120
+    rounds: hp.Count = 1  # of a student each, of the same length
+    filter_below: hp.Share = (
+        0.01  # rounds after the first: least p_y by the mentor to be trained on
+    )
+    batch: hp.PerStep = 128
+    lr: hp.Positive = 0.2
+    momentum: hp.Share = 0.9
+    weight_decay: hp.NonNegative = 1e-4
+    decay_at: hp.Share = (
+        2 / 3
+    )  # lr x 0.1 from this share on, of the epochs of mentor and student each
+    synthetic: hp.Count = 10  # M, label sets made of every batch
+    rho: hp.Share = 0.5  # ρ, share of a batch that takes the label of a neighbour
+    neighbours: hp.Count = 10  # k, of an example among those of its batch
+    meta_lr: hp.NonNegative = 0.2  # of the imagined step
     order: Literal["second", "first"] = "second"  # derivatives; "first" takes the step as given
-    meta_weight: NonNegative = 1.0  # α, of the meta loss
+    meta_weight: hp.NonNegative = 1.0  # α, of the meta loss
     kl_mean: Literal["element", "example"] = "element"  # KL is a mean over B C | over B
-    ramp: Annotated[NonNegative, Epochs()] = 20.0  # epochs of the student until α is reached
-    decay: Share = 0.99  # ε, of the teacher during the ramp
-    late_decay: Share = 0.999  # ε, after it
+    ramp: Annotated[hp.NonNegative, hp.Epochs()] = 20.0  # epochs of the student until α is reached
+    decay: hp.Share = 0.99  # ε, of the teacher during the ramp
+    late_decay: hp.Share = 0.999  # ε, after it
     loss: Literal["ce", "edl"] = "ce"  # "edl" is L_edl of DPC
-    gamma_c: NonNegative = 10.0  # γ C of L_edl
-    beta: NonNegative = 0.5  # β of L_edl
+    gamma_c: hp.NonNegative = 10.0  # γ C of L_edl
+    beta: hp.NonNegative = 0.5  # β of L_edl
 
     def __post_init__(self) -> None:
-        check(self)
+        hp.check(self)
         if self.mentor_epochs >= self.epochs:
             raise BadInput(
                 "MLNT: mentor_epochs must be smaller than epochs, which counts those of the "

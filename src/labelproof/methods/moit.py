@@ -13,7 +13,7 @@ Shapes: B batch, C classes, D width of embeddings, N training examples.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -24,21 +24,11 @@ from labelproof.data.task import Strong
 from labelproof.errors import BadInput
 from labelproof.functional.neighbours import label_votes, nearest_by_angle
 from labelproof.nets.heads import linear
+from labelproof.training import settings as hp
 from labelproof.training.batches import Batch, View
 from labelproof.training.learner import SGD, Learner
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
-from labelproof.training.settings import (
-    Count,
-    Epochs,
-    Natural,
-    NonNegative,
-    PerStep,
-    Positive,
-    Range,
-    Share,
-    check,
-)
 
 WIDTH = 128  # D
 STRONG = Strong(small="colour_jitter", large="colour_jitter")  # after a zooming crop and flip
@@ -84,28 +74,26 @@ class MOIT:
         cost="8 N and N² similarities; MOIT+ 4 of the kept",
     )
 
-    epochs: Count = 320  # both parts together
-    plus: Annotated[int, Range(0), Epochs("stage")] = (
-        70  # MOIT+: the last so many fine-tune; 0: MOIT
-    )
-    batch: PerStep = 128
-    lr: Positive = 0.1
-    decay_at: tuple[Share, ...] = (0.5, 0.8)  # lr x 0.1 from each share of the first part on
-    momentum: Share = 0.9
-    weight_decay: NonNegative = 1e-4
-    alpha: Positive = 1.0  # Beta(α, α) of the mixing weights
-    temperature: Positive = 0.1
-    memory: Natural = 100  # embeddings a class and view that are remembered; 0: none
-    memory_from: Annotated[Natural, Epochs()] = 3  # epochs before the memory is used
-    correct_from: Annotated[Natural, Epochs()] = 130  # epochs before labels are replaced
-    neighbours: Count = 250  # k
-    plus_lr: Positive = 1e-3
-    plus_decay_at: tuple[Share, ...] = ()  # lr x 0.1 from each share of the second part on
-    boot_from: Annotated[Natural, Epochs()] = 30  # epochs of the second part without bootstrapping
-    boot: Share = 0.2  # part of the prediction in a bootstrapped target
+    epochs: hp.Count = 320  # both parts together
+    plus: hp.StageEpochs = 70  # MOIT+: the last so many fine-tune; 0: MOIT
+    batch: hp.PerStep = 128
+    lr: hp.Positive = 0.1
+    decay_at: tuple[hp.Share, ...] = (0.5, 0.8)  # lr x 0.1 from each share of the first part on
+    momentum: hp.Share = 0.9
+    weight_decay: hp.NonNegative = 1e-4
+    alpha: hp.Positive = 1.0  # Beta(α, α) of the mixing weights
+    temperature: hp.Positive = 0.1
+    memory: hp.Natural = 100  # embeddings a class and view that are remembered; 0: none
+    memory_from: hp.RampEpochs = 3  # epochs before the memory is used
+    correct_from: hp.RampEpochs = 130  # epochs before labels are replaced
+    neighbours: hp.Count = 250  # k
+    plus_lr: hp.Positive = 1e-3
+    plus_decay_at: tuple[hp.Share, ...] = ()  # lr x 0.1 from each share of the second part on
+    boot_from: hp.RampEpochs = 30  # epochs of the second part without bootstrapping
+    boot: hp.Share = 0.2  # part of the prediction in a bootstrapped target
 
     def __post_init__(self) -> None:
-        check(self)
+        hp.check(self)
         if self.plus >= self.epochs:
             raise BadInput(
                 f"MOIT: plus must be smaller than epochs, not {self.plus} of {self.epochs}."

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -26,19 +26,10 @@ from torch.func import functional_call
 from labelproof import functional as fn
 from labelproof.errors import BadInput
 from labelproof.nets.heads import MultiHead, linear
+from labelproof.training import settings as hp
 from labelproof.training.learner import SGD, Adam, Learner
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
-from labelproof.training.settings import (
-    Count,
-    Epochs,
-    NonNegative,
-    PerStep,
-    Positive,
-    Range,
-    Share,
-    check,
-)
 
 HIDDEN = 100  # units of the weighing network
 
@@ -67,22 +58,22 @@ class MWNet:
         second_order=True,
     )
 
-    epochs: Count = 130
-    scout: Annotated[int, Range(0), Epochs("stage")] = 10  # on the given labels, to find right ones
-    batch: PerStep = 100
-    lr: Positive = 0.1
-    decay_at: tuple[Share, ...] = (2 / 3, 5 / 6)  # lr x 0.1 from each share of the epochs on
-    momentum: Share = 0.9
+    epochs: hp.Count = 130
+    scout: hp.StageEpochs = 10  # on the given labels, to find right ones
+    batch: hp.PerStep = 100
+    lr: hp.Positive = 0.1
+    decay_at: tuple[hp.Share, ...] = (2 / 3, 5 / 6)  # lr x 0.1 from each share of the epochs on
+    momentum: hp.Share = 0.9
     nesterov: bool = False
-    weight_decay: NonNegative = 5e-4
-    meta: Count = 1000  # M, where nobody confirmed labels
-    meta_lr: Positive = 1e-3  # of Adam, for the weighing network
-    meta_decay: NonNegative = 1e-4  # its weight decay
+    weight_decay: hp.NonNegative = 5e-4
+    meta: hp.Count = 1000  # M, where nobody confirmed labels
+    meta_lr: hp.Positive = 1e-3  # of Adam, for the weighing network
+    meta_decay: hp.NonNegative = 1e-4  # its weight decay
     normalise: Literal["none", "sum"] = "none"  # "sum": weights of a batch add up to B
-    every: Count = 1  # steps between two updates of the weighing network
+    every: hp.Count = 1  # steps between two updates of the weighing network
 
     def __post_init__(self) -> None:
-        check(self)
+        hp.check(self)
         if self.scout >= self.epochs:
             raise BadInput(
                 f"MWNet: scout must be smaller than epochs, not {self.scout} of {self.epochs}."

@@ -22,18 +22,10 @@ from torch import Tensor, nn
 from labelproof import functional as fn
 from labelproof.errors import BadInput
 from labelproof.nets.heads import linear
-from labelproof.training.learner import Learner, adam_or_sgd
+from labelproof.training import settings as hp
+from labelproof.training.learner import OneNet, adam_or_sgd
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
-from labelproof.training.settings import (
-    Count,
-    NonNegative,
-    PerStep,
-    Positive,
-    Share,
-    WarmUp,
-    check,
-)
 
 LEAST = 1e-8  # smallest estimated chance, before its logarithm
 
@@ -64,14 +56,6 @@ class FeatureChannel(Channel):
         return out
 
 
-@dataclass
-class State:
-    """What changes during training."""
-
-    learner: Learner
-    clean: Tensor  # (N,) probability that the true label is the given one
-
-
 @dataclass(frozen=True, kw_only=True)
 class NoiseLayer:
     """Hyper-parameters; defaults are those of the released CIFAR-100 experiment."""
@@ -85,19 +69,19 @@ class NoiseLayer:
         cost="3 N",
     )
 
-    epochs: Count = 120
-    warmup: WarmUp = 40  # epochs without the noise layer
-    batch: PerStep = 128
+    epochs: hp.Count = 120
+    warmup: hp.WarmUp = 40  # epochs without the noise layer
+    batch: hp.PerStep = 128
     optimiser: Literal["adam", "sgd"] = "adam"
-    lr: Positive = 1e-3
-    momentum: Share = 0.9
-    weight_decay: NonNegative = 0.0
+    lr: hp.Positive = 1e-3
+    momentum: hp.Share = 0.9
+    weight_decay: hp.NonNegative = 0.0
     form: Literal["simple", "complex"] = "simple"
     start: Literal["confusion", "declared"] = "confusion"  # of the noise layer's bias
-    noise_rate: Share = 0.3  # start="declared": share of wrong labels, evenly over the others
+    noise_rate: hp.Share = 0.3  # start="declared": share of wrong labels, evenly over the others
 
     def __post_init__(self) -> None:
-        check(self)
+        hp.check(self)
         if self.warmup >= self.epochs:
             raise BadInput(
                 f"NoiseLayer: warmup must be smaller than epochs, not {self.warmup} of "
@@ -112,18 +96,18 @@ class NoiseLayer:
             Phase("noise layer", rest, self.train, self.start_layer, self.score),
         )
 
-    def setup(self, run: Run) -> State:
+    def setup(self, run: Run) -> OneNet:
         """One network with a head for the noise."""
         optimiser = adam_or_sgd(self.optimiser, self.lr, self.momentum, self.weight_decay)
         channel = Channel if self.form == "simple" else FeatureChannel
         learner = run.learner(optimiser, label=linear, channel=channel)
-        return State(learner, torch.ones(run.task.size))
+        return OneNet(learner, torch.ones(run.task.size))
 
-    def predict(self, state: State, x: Tensor) -> Tensor:
+    def predict(self, state: OneNet, x: Tensor) -> Tensor:
         """Softmax of the lower layer: true labels, (B, C)."""
         return state.learner.net(x).softmax(1)
 
-    def warm_up(self, state: State, run: Run) -> Logs:
+    def warm_up(self, state: OneNet, run: Run) -> Logs:
         """One epoch of cross-entropy without the noise layer."""
         learner = state.learner
         learner.net.train()
@@ -132,7 +116,7 @@ class NoiseLayer:
         return {}
 
     @torch.no_grad()
-    def start_layer(self, state: State, run: Run) -> None:
+    def start_layer(self, state: OneNet, run: Run) -> None:
         """b_ij = ln of the chance that i is given as j; no dependence on features yet."""
         channel = state.learner.net.heads["channel"]
         assert isinstance(channel, Channel)
@@ -144,7 +128,7 @@ class NoiseLayer:
             chances = confusion(probs, run.y).cpu()
         channel.bias.copy_(chances.clamp(min=LEAST).log().flatten())
 
-    def train(self, state: State, run: Run) -> Logs:
+    def train(self, state: OneNet, run: Run) -> Logs:
         """One epoch of -ln p(given label), through both layers."""
         learner = state.learner
         learner.net.train()
@@ -153,7 +137,7 @@ class NoiseLayer:
             run.step(learner, -log_given(logits, channel, batch.y).mean())
         return {}
 
-    def score(self, state: State, run: Run) -> None:
+    def score(self, state: OneNet, run: Run) -> None:
         """Clean probability: that of the true label to be the given one, given both, (N,)."""
         net = state.learner.net
         features = run.features(net)

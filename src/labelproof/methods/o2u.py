@@ -21,22 +21,12 @@ from torch import Tensor
 from labelproof import functional as fn
 from labelproof.errors import BadInput
 from labelproof.nets.heads import linear
+from labelproof.training import settings as hp
 from labelproof.training.learner import SGD, Learner
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
-from labelproof.training.settings import (
-    BatchSize,
-    Count,
-    Epochs,
-    NonNegative,
-    PerStep,
-    Positive,
-    Range,
-    Share,
-    check,
-)
 
-Stage = Annotated[int, Range(1), Epochs("stage")]
+Stage = Annotated[hp.Count, hp.Epochs("stage")]
 
 
 @dataclass
@@ -63,21 +53,21 @@ class O2U:
         cost="3 N",
     )
 
-    epochs: Count = 750  # of all three stages
+    epochs: hp.Count = 750  # of all three stages
     cyclic: Stage = 250  # stage 2
-    final: Annotated[int, Range(0), Epochs("stage")] = 250  # stage 3
-    batch: PerStep = 128
-    cyclic_batch: Annotated[int, Range(1), BatchSize(beside="batch")] = 16  # small on purpose
-    lr: Positive = 0.01  # of stages 1 and 3: half after a quarter of them, a tenth after half
-    momentum: Share = 0.9
-    weight_decay: NonNegative = 5e-4
-    high: Positive = 0.01  # r_1, highest learning rate of a cycle
-    low: Positive = 0.001  # r_2, the lowest
-    cycle: Annotated[int, Range(1), Epochs()] = 10  # c, epochs of a cycle
-    removed: Share | Literal["mixture"] = "mixture"  # k, share removed, or by two Gaussians
+    final: hp.StageEpochs = 250  # stage 3
+    batch: hp.PerStep = 128
+    cyclic_batch: Annotated[hp.Count, hp.BatchSize(beside="batch")] = 16  # small on purpose
+    lr: hp.Positive = 0.01  # of stages 1 and 3: half after a quarter of them, a tenth after half
+    momentum: hp.Share = 0.9
+    weight_decay: hp.NonNegative = 5e-4
+    high: hp.Positive = 0.01  # r_1, highest learning rate of a cycle
+    low: hp.Positive = 0.001  # r_2, the lowest
+    cycle: Annotated[hp.Count, hp.Epochs()] = 10  # c, epochs of a cycle
+    removed: hp.Share | Literal["mixture"] = "mixture"  # k, share removed, or by two Gaussians
 
     def __post_init__(self) -> None:
-        check(self)
+        hp.check(self)
         if self.cyclic + self.final > self.epochs:
             raise BadInput(
                 f"O2U-Net: cyclic and final must fit into epochs, not {self.cyclic} and "

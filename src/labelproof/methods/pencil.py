@@ -23,20 +23,10 @@ from torch import Tensor
 from labelproof import functional as fn
 from labelproof.errors import BadInput
 from labelproof.nets.heads import linear
+from labelproof.training import settings as hp
 from labelproof.training.learner import SGD, Learner
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
-from labelproof.training.settings import (
-    Count,
-    Epochs,
-    NonNegative,
-    PerStep,
-    Positive,
-    Range,
-    Share,
-    WarmUp,
-    check,
-)
 
 USUAL_BATCH = 128  # that λ is stated for
 
@@ -63,22 +53,22 @@ class PENCIL:
         cost="3 N",
     )
 
-    epochs: Count = 320  # of all three stages
-    warmup: WarmUp = 70  # stage 1, on the given labels
-    joint: Annotated[int, Range(1), Epochs("stage")] = 130  # stage 2, labels are learnt
-    batch: PerStep = 128
-    lr: Positive = 0.06  # of stages 1 and 2
-    last_lr: Positive = 0.2  # of stage 3; a tenth and a hundredth after each third
-    momentum: Share = 0.9
-    weight_decay: NonNegative = 1e-4
-    start: Positive = 10.0  # K, first logit of the given label
-    label_lr: NonNegative = 600.0  # λ, step of the labels down the mean loss of 128 examples
-    alpha: NonNegative = 0.4  # α, weight of L_o
-    beta: NonNegative = 0.1  # β, weight of L_e
+    epochs: hp.Count = 320  # of all three stages
+    warmup: hp.WarmUp = 70  # stage 1, on the given labels
+    joint: Annotated[hp.Count, hp.Epochs("stage")] = 130  # stage 2, labels are learnt
+    batch: hp.PerStep = 128
+    lr: hp.Positive = 0.06  # of stages 1 and 2
+    last_lr: hp.Positive = 0.2  # of stage 3; a tenth and a hundredth after each third
+    momentum: hp.Share = 0.9
+    weight_decay: hp.NonNegative = 1e-4
+    start: hp.Positive = 10.0  # K, first logit of the given label
+    label_lr: hp.NonNegative = 600.0  # λ, step of the labels down the mean loss of 128 examples
+    alpha: hp.NonNegative = 0.4  # α, weight of L_o
+    beta: hp.NonNegative = 0.1  # β, weight of L_e
     double_softmax: bool = False  # L_o as the released code has it
 
     def __post_init__(self) -> None:
-        check(self)
+        hp.check(self)
         if self.warmup + self.joint > self.epochs:
             raise BadInput(
                 f"PENCIL: warmup and joint must fit into epochs, not {self.warmup} and "

@@ -27,21 +27,12 @@ from torch.nn.functional import one_hot
 from labelproof import functional as fn
 from labelproof.errors import BadInput
 from labelproof.nets.heads import MultiHead, linear
+from labelproof.training import settings as hp
 from labelproof.training.batches import Batch
 from labelproof.training.learner import SGD, Learner
 from labelproof.training.mixmatch import Mixed, parts, square_loss
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
-from labelproof.training.settings import (
-    Count,
-    Epochs,
-    Natural,
-    NonNegative,
-    PerStep,
-    Positive,
-    Share,
-    check,
-)
 
 LAYERS = (nn.Conv2d, nn.Linear, nn.BatchNorm1d, nn.BatchNorm2d)  # what can be drawn anew
 
@@ -69,29 +60,29 @@ class PES:
         cost="(8 + 2 u) N, u <= 1/2 the unlabelled share of a batch",
     )
 
-    epochs: Count = 305  # 300 of the whole network, and `renew` of its head alone
-    early: Annotated[Natural, Epochs()] = 20  # T_1, epochs on all given labels
-    renew_block: Annotated[Natural, Epochs()] = 0  # epochs of the new last block, with the head
-    renew: Annotated[Natural, Epochs()] = 5  # T_2, epochs of the new head alone
-    renew_lr: Positive = 1e-4  # of Adam on the new head
+    epochs: hp.Count = 305  # 300 of the whole network, and `renew` of its head alone
+    early: hp.RampEpochs = 20  # T_1, epochs on all given labels
+    renew_block: hp.RampEpochs = 0  # epochs of the new last block, with the head
+    renew: hp.RampEpochs = 5  # T_2, epochs of the new head alone
+    renew_lr: hp.Positive = 1e-4  # of Adam on the new head
     rebuild_optimiser: bool = False  # True trains the new parts further; released: they stay
     form: Literal["semi", "supervised"] = "semi"  # MixMatch | confident labels alone
-    batch: PerStep = 128  # labelled and unlabelled examples together
-    lr: Positive = 0.02
-    momentum: Share = 0.9
-    weight_decay: NonNegative = 5e-4
+    batch: hp.PerStep = 128  # labelled and unlabelled examples together
+    lr: hp.Positive = 0.02
+    momentum: hp.Share = 0.9
+    weight_decay: hp.NonNegative = 5e-4
     schedule: Literal["cosine", "steps"] = "cosine"
-    lr_floor: Share = 0.01  # "cosine": its end, as a share of lr
-    decay_at: tuple[Share, ...] = (0.5, 0.75)  # "steps": lr x 0.1 from these shares on
-    max_weight: Positive = 3.0  # of a class with few confident examples
-    temperature: Positive = 0.5  # T
-    alpha: Positive = 4.0  # Beta(α, α) of the mixing weight, first half of the epochs
-    late_alpha: Positive = 0.75  # the same, second half
-    lambda_u: NonNegative = 150.0  # λ_u, weight of L_u
-    ramp: Annotated[Positive, Epochs()] = 16.0  # epochs until λ_u is reached
+    lr_floor: hp.Share = 0.01  # "cosine": its end, as a share of lr
+    decay_at: tuple[hp.Share, ...] = (0.5, 0.75)  # "steps": lr x 0.1 from these shares on
+    max_weight: hp.Positive = 3.0  # of a class with few confident examples
+    temperature: hp.Positive = 0.5  # T
+    alpha: hp.Positive = 4.0  # Beta(α, α) of the mixing weight, first half of the epochs
+    late_alpha: hp.Positive = 0.75  # the same, second half
+    lambda_u: hp.NonNegative = 150.0  # λ_u, weight of L_u
+    ramp: Annotated[hp.Positive, hp.Epochs()] = 16.0  # epochs until λ_u is reached
 
     def __post_init__(self) -> None:
-        check(self)
+        hp.check(self)
         if self.early + self.renewing >= self.epochs:
             raise BadInput(
                 f"PES: early + renew must be smaller than epochs, not {self.early} + "

@@ -26,21 +26,11 @@ from labelproof import functional as fn
 from labelproof.data.task import Strong
 from labelproof.functional.mix import low_frequency_mask
 from labelproof.nets.heads import linear
+from labelproof.training import settings as hp
 from labelproof.training.batches import Batch, View
 from labelproof.training.learner import SGD, Learner, Pair, mean_logits
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
-from labelproof.training.settings import (
-    Count,
-    Epochs,
-    Natural,
-    NonNegative,
-    PerStep,
-    Positive,
-    Share,
-    WarmUp,
-    check,
-)
 
 STRONG = Strong(small="randaugment_3_15", large="randaugment_3_15")
 VIEWS: tuple[View, ...] = ("weak", STRONG)
@@ -88,28 +78,30 @@ class ProMix:
         cost="14 N + 24 K, K of the N labels kept",
     )
 
-    epochs: Count = 600
-    warmup: WarmUp = 10
-    batch: PerStep = 256
-    lr: Positive = 0.05
-    lr_floor: Share = 0.001  # lowest rate of the cosine, as a share of lr
-    momentum: Share = 0.9
-    weight_decay: NonNegative = 5e-4
-    confidence_penalty: NonNegative = 0.0  # weight of the negative entropy in the warm-up
-    base: Share = 0.5  # ρ, small losses kept of each given class, as a share of N / C
-    sure_above: Share = 0.99  # τ
-    agree: Annotated[Natural, Epochs("stage")] = 250  # last epochs, in which agreement adds labels
-    fill: Share = 0.9  # share of a batch up to which agreement adds
-    ramp: Annotated[Positive, Epochs()] = 50.0  # epochs until w = 1; β rises for twice as many
-    rest_weight: NonNegative = 0.1  # β at the end of its rise; then 0, as released
-    temperature: Positive = 0.5  # T
-    debias: NonNegative = 0.8  # strength of the correction by class shares
-    shares_momentum: Share = 0.9999
-    alpha: Positive = 4.0  # Beta(α, α) of mixup
-    fmix_alpha: NonNegative = 1.0  # the same of FMix, for images; 0 leaves it out
+    epochs: hp.Count = 600
+    warmup: hp.WarmUp = 10
+    batch: hp.PerStep = 256
+    lr: hp.Positive = 0.05
+    lr_floor: hp.Share = 0.001  # lowest rate of the cosine, as a share of lr
+    momentum: hp.Share = 0.9
+    weight_decay: hp.NonNegative = 5e-4
+    confidence_penalty: hp.NonNegative = 0.0  # weight of the negative entropy in the warm-up
+    base: hp.Share = 0.5  # ρ, small losses kept of each given class, as a share of N / C
+    sure_above: hp.Share = 0.99  # τ
+    agree: hp.StageEpochs = 250  # last epochs, in which agreement adds labels
+    fill: hp.Share = 0.9  # share of a batch up to which agreement adds
+    ramp: Annotated[hp.Positive, hp.Epochs()] = (
+        50.0  # epochs until w = 1; β rises for twice as many
+    )
+    rest_weight: hp.NonNegative = 0.1  # β at the end of its rise; then 0, as released
+    temperature: hp.Positive = 0.5  # T
+    debias: hp.NonNegative = 0.8  # strength of the correction by class shares
+    shares_momentum: hp.Share = 0.9999
+    alpha: hp.Positive = 4.0  # Beta(α, α) of mixup
+    fmix_alpha: hp.NonNegative = 1.0  # the same of FMix, for images; 0 leaves it out
 
     def __post_init__(self) -> None:
-        check(self)
+        hp.check(self)
 
     def plan(self) -> tuple[Phase, ...]:
         """Warm-up, then selection and training at once."""

@@ -20,18 +20,10 @@ from torch import Tensor
 
 from labelproof import functional as fn
 from labelproof.nets.heads import linear
+from labelproof.training import settings as hp
 from labelproof.training.learner import SGD, Learner
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
-from labelproof.training.settings import (
-    Count,
-    NonNegative,
-    PerStep,
-    Positive,
-    Share,
-    WarmUp,
-    check,
-)
 
 LEAST = 1e-4  # smallest target in a logarithm, for the reverse cross-entropy
 
@@ -58,17 +50,17 @@ class SAT:
         cost="3 N",
     )
 
-    epochs: Count = 200
-    warmup: WarmUp = 60  # E_s, epochs on the given labels
-    batch: PerStep = 256
-    lr: Positive = 0.1  # falls to 0 along half a cosine
-    momentum: Share = 0.9
-    weight_decay: NonNegative = 5e-4
-    keep: Share = 0.9  # α, part of a target that stays at each visit
-    reverse: NonNegative = 0.0  # weight of the reverse cross-entropy; 0.3 is the SCE variant
+    epochs: hp.Count = 200
+    warmup: hp.WarmUp = 60  # E_s, epochs on the given labels
+    batch: hp.PerStep = 256
+    lr: hp.Positive = 0.1  # falls to 0 along half a cosine
+    momentum: hp.Share = 0.9
+    weight_decay: hp.NonNegative = 5e-4
+    keep: hp.Share = 0.9  # α, part of a target that stays at each visit
+    reverse: hp.NonNegative = 0.0  # weight of the reverse cross-entropy; 0.3 is the SCE variant
 
     def __post_init__(self) -> None:
-        check(self)
+        hp.check(self)
 
     def plan(self) -> tuple[Phase, ...]:
         """Given labels, then targets that adapt."""

@@ -24,11 +24,11 @@ from torch import Tensor
 
 from labelproof import functional as fn
 from labelproof.nets.heads import linear
+from labelproof.training import settings as hp
 from labelproof.training.batches import View
 from labelproof.training.learner import SGD, Learner
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
-from labelproof.training.settings import Count, NonNegative, PerStep, Positive, Share, check
 
 START = 1e-8  # spread of u and v at the start; at 0 itself the squares would have no slope
 
@@ -57,25 +57,25 @@ class SOP:
         evidence=lambda method, state, x: method.objective.log_evidence(state.learner.net(x)),
     )
 
-    epochs: Count = 120
-    batch: PerStep = 128
-    lr: Positive = 0.02
+    epochs: hp.Count = 120
+    batch: hp.PerStep = 128
+    lr: hp.Positive = 0.02
     schedule: Literal["steps", "cosine"] = "steps"
-    decay_at: tuple[Share, ...] = (1 / 3, 2 / 3)  # "steps": lr x 0.1 from these shares on
-    lr_floor: NonNegative = 2e-4  # "cosine": where the learning rate ends
-    momentum: Share = 0.9
-    weight_decay: NonNegative = 5e-4
-    lr_u: NonNegative = 10.0  # learning rate of u, constant
-    lr_v: NonNegative = 10.0  # learning rate of v, constant
+    decay_at: tuple[hp.Share, ...] = (1 / 3, 2 / 3)  # "steps": lr x 0.1 from these shares on
+    lr_floor: hp.NonNegative = 2e-4  # "cosine": where the learning rate ends
+    momentum: hp.Share = 0.9
+    weight_decay: hp.NonNegative = 5e-4
+    lr_u: hp.NonNegative = 10.0  # learning rate of u, constant
+    lr_v: hp.NonNegative = 10.0  # learning rate of v, constant
     u_from: Literal["both", "ce"] = "both"  # of L_CE and L_MSE, what moves u: code | paper
-    consistency: NonNegative = 0.0  # SOP+: λ_C, between weak and strong views
-    balance: NonNegative = 0.0  # SOP+: λ_B; leave at 0 where classes differ much in size
+    consistency: hp.NonNegative = 0.0  # SOP+: λ_C, between weak and strong views
+    balance: hp.NonNegative = 0.0  # SOP+: λ_B; leave at 0 where classes differ much in size
     loss: Literal["ce", "edl"] = "ce"  # "edl": calibrated probabilities and L_kl of DPC
-    gamma_c: NonNegative = 10.0  # γ C of L_edl
-    beta: NonNegative = 0.5  # β of L_edl
+    gamma_c: hp.NonNegative = 10.0  # γ C of L_edl
+    beta: hp.NonNegative = 0.5  # β of L_edl
 
     def __post_init__(self) -> None:
-        check(self)
+        hp.check(self)
 
     @property
     def objective(self) -> fn.Objective:
@@ -168,7 +168,7 @@ class SOPPlus(SOP):
         SOP.about, title="Sparse over-parametrisation with consistency", cost="6 N"
     )
 
-    epochs: Count = 300
+    epochs: hp.Count = 300
     schedule: Literal["steps", "cosine"] = "cosine"
-    consistency: NonNegative = 0.9
-    balance: NonNegative = 0.1
+    consistency: hp.NonNegative = 0.9
+    balance: hp.NonNegative = 0.1

@@ -23,18 +23,11 @@ from labelproof import functional as fn
 from labelproof.data.task import Strong
 from labelproof.functional.neighbours import label_votes, nearest_by_angle
 from labelproof.nets.heads import linear
+from labelproof.training import settings as hp
 from labelproof.training.batches import Batch, View
-from labelproof.training.learner import SGD, Learner
+from labelproof.training.learner import SGD, Learner, OneNet
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
-from labelproof.training.settings import (
-    Count,
-    NonNegative,
-    PerStep,
-    Positive,
-    Share,
-    check,
-)
 
 STRONG = Strong(small="cifar10_ninths", large="imagenet")  # after crop and flip, as released
 WIDTH, HIDDEN = 128, 256  # of what the consistency loss compares
@@ -52,14 +45,6 @@ class Compared(nn.Module):
         """z first."""
         z = self.project(features)
         return torch.cat([z, self.predict(z)], 1)
-
-
-@dataclass
-class State:
-    """What changes during training."""
-
-    learner: Learner
-    clean: Tensor  # (N,) vote for the given label, relative to the largest
 
 
 @dataclass(frozen=True)
@@ -85,36 +70,36 @@ class SSR:
         soft=False,
     )
 
-    epochs: Count = 300
-    batch: PerStep = 128
-    lr: Positive = 0.02
-    lr_floor: Share = 0.02  # lowest rate of the cosine, as a share of lr
-    momentum: Share = 0.9
-    weight_decay: NonNegative = 5e-4
-    relabel_above: Share = 0.9  # θ_r, largest probability above which a label is replaced
-    select_from: Share = 1.0  # θ_s, own vote / largest vote from which an example is selected
-    neighbours: Count = 200  # k
-    alpha: Positive = 4.0  # Beta(α, α) of the mixing weight
-    consistency: NonNegative = 1.0  # λ_fc; 0 is SSR
+    epochs: hp.Count = 300
+    batch: hp.PerStep = 128
+    lr: hp.Positive = 0.02
+    lr_floor: hp.Share = 0.02  # lowest rate of the cosine, as a share of lr
+    momentum: hp.Share = 0.9
+    weight_decay: hp.NonNegative = 5e-4
+    relabel_above: hp.Share = 0.9  # θ_r, largest probability above which a label is replaced
+    select_from: hp.Share = 1.0  # θ_s, own vote / largest vote from which an example is selected
+    neighbours: hp.Count = 200  # k
+    alpha: hp.Positive = 4.0  # Beta(α, α) of the mixing weight
+    consistency: hp.NonNegative = 1.0  # λ_fc; 0 is SSR
 
     def __post_init__(self) -> None:
-        check(self)
+        hp.check(self)
 
     def plan(self) -> tuple[Phase, ...]:
         """One phase, from the first epoch on."""
         return (Phase("select and relabel", self.epochs, self.train, leave=self.score),)
 
-    def setup(self, run: Run) -> State:
+    def setup(self, run: Run) -> OneNet:
         """One network; heads of the consistency loss only where it is used."""
         sgd = SGD(lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
         heads = {"label": linear, "compare": Compared} if self.consistency else {"label": linear}
-        return State(run.learner(sgd, **heads), torch.ones(run.task.size))
+        return OneNet(run.learner(sgd, **heads), torch.ones(run.task.size))
 
-    def predict(self, state: State, x: Tensor) -> Tensor:
+    def predict(self, state: OneNet, x: Tensor) -> Tensor:
         """Softmax, (B, C)."""
         return state.learner.net(x).softmax(1)
 
-    def train(self, state: State, run: Run) -> Logs:
+    def train(self, state: OneNet, run: Run) -> Logs:
         """One epoch: relabel, select, train."""
         learner = state.learner
         chosen = self.choose(state, run, view="weak")
@@ -132,7 +117,7 @@ class SSR:
         changed = (chosen.labels != run.y).float().mean().item()
         return {"selected": chosen.selected.float().mean().item(), "changed": changed}
 
-    def choose(self, state: State, run: Run, view: View = "plain") -> Chosen:
+    def choose(self, state: OneNet, run: Run, view: View = "plain") -> Chosen:
         """Relabel and select by the network as it is."""
         net = state.learner.net
         features = run.features(net, view)
@@ -158,7 +143,7 @@ class SSR:
         logits = learner.net(mixed)
         return F.cross_entropy(logits, fn.mix(targets, weight, permutation))
 
-    def score(self, state: State, run: Run) -> None:
+    def score(self, state: OneNet, run: Run) -> None:
         """Clean probability: vote for the given label / largest vote, at the end, (N,)."""
         state.clean = run.trusted(self.choose(state, run).given)
 

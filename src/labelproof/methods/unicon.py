@@ -26,25 +26,12 @@ from labelproof import functional as fn
 from labelproof.data.task import Strong
 from labelproof.errors import BadInput
 from labelproof.nets.heads import linear
+from labelproof.training import settings as hp
 from labelproof.training.batches import Batch, View
-from labelproof.training.learner import SGD, Learner, Pair, mean_logits
+from labelproof.training.learner import SGD, Learner, TwoNets, mean_logits
 from labelproof.training.mixmatch import GivenLabels, Guess, Mixed, pairs, parts, square_loss
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
-from labelproof.training.settings import (
-    Count,
-    Epochs,
-    LambdaU,
-    Natural,
-    NonNegative,
-    PerStep,
-    Positive,
-    Range,
-    Share,
-    WarmUp,
-    check,
-    settled,
-)
 
 # the released strong views: the policy after crop and flip, CIFAR-10's on CIFAR-100 too, no Cutout
 STRONG = Strong(small="cifar10_ninths", large="imagenet")
@@ -57,14 +44,6 @@ SURE = 0.5  # labels of less divergence are not refined
 def projection(features: int, _classes: int) -> nn.Module:
     """The head of the contrastive loss."""
     return nn.Sequential(nn.Linear(features, WIDTH), nn.BatchNorm1d(WIDTH))
-
-
-@dataclass
-class State:
-    """What changes during training."""
-
-    learners: Pair
-    clean: Tensor  # (N,) probability of the given label, mean of the two networks'
 
 
 @dataclass(frozen=True)
@@ -91,38 +70,38 @@ class UniCon:
         evidence=lambda method, state, x: method.objective.log_evidence(method.logits(state, x)),
     )
 
-    epochs: Count = 350
-    warmup: WarmUp = 10
-    batch: PerStep = 64  # B; B / 2R unlabelled examples join the labelled ones in a step
-    warm_batch: Natural = 0  # examples a step of the warm-up; 0: 2 B
-    others_batch: Natural = 0  # unlabelled examples a step; 0: B / 2R
-    lr: Positive = 0.02
-    momentum: Share = 0.9
-    weight_decay: NonNegative = 5e-4
+    epochs: hp.Count = 350
+    warmup: hp.WarmUp = 10
+    batch: hp.PerStep = 64  # B; B / 2R unlabelled examples join the labelled ones in a step
+    warm_batch: hp.Natural = 0  # examples a step of the warm-up; 0: 2 B
+    others_batch: hp.Natural = 0  # unlabelled examples a step; 0: B / 2R
+    lr: hp.Positive = 0.02
+    momentum: hp.Share = 0.9
+    weight_decay: hp.NonNegative = 5e-4
     schedule: Literal["cosine", "step"] = "cosine"
-    lowest_at: Annotated[float, Range(0, 1, open_low=True)] = 0.8  # cosine: share of the epochs
-    lr_floor: Share = 0.01  # cosine: the lowest rate, as a share of lr
-    decay_at: Share = 0.5  # step: lr x 0.1 from this share of the epochs on
-    rewarm: Annotated[Natural, Epochs()] = 0  # an epoch in so many is on the given labels
-    rewarm_lr: Positive = 0.001
-    confidence_penalty: NonNegative = 0.0  # weight of the negative entropy in the warm-up
+    lowest_at: Annotated[float, hp.Range(0, 1, open_low=True)] = 0.8  # cosine: share of the epochs
+    lr_floor: hp.Share = 0.01  # cosine: the lowest rate, as a share of lr
+    decay_at: hp.Share = 0.5  # step: lr x 0.1 from this share of the epochs on
+    rewarm: hp.RampEpochs = 0  # an epoch in so many is on the given labels
+    rewarm_lr: hp.Positive = 0.001
+    confidence_penalty: hp.NonNegative = 0.0  # weight of the negative entropy in the warm-up
     units: Literal["nats", "bits"] = "nats"  # of the divergence: released code | paper
-    lower_above: NonNegative = 0.7  # d_μ: a mean divergence above it lowers the threshold, ...
-    lower_part: Annotated[float, Range(1)] = 5.0  # τ: ... by 1/τ of the way to the least one
-    temperature: Positive = 0.5  # T
-    alpha: Positive = 4.0  # Beta(α, α) of the mixing weight
-    lambda_u: LambdaU = 30.0  # λ_u, weight of L_U
-    ramp: Annotated[Positive, Epochs()] = 16.0  # epochs until λ_u is reached
-    lambda_c: NonNegative = 0.025  # λ_c, weight of the contrastive loss
-    contrast_temperature: Positive = 0.05
-    prior_weight: NonNegative = 1.0  # λ_r, weight of L_reg
+    lower_above: hp.NonNegative = 0.7  # d_μ: a mean divergence above it lowers the threshold, ...
+    lower_part: Annotated[float, hp.Range(1)] = 5.0  # τ: ... by 1/τ of the way to the least one
+    temperature: hp.Positive = 0.5  # T
+    alpha: hp.Positive = 4.0  # Beta(α, α) of the mixing weight
+    lambda_u: hp.LambdaU = 30.0  # λ_u, weight of L_U
+    ramp: Annotated[hp.Positive, hp.Epochs()] = 16.0  # epochs until λ_u is reached
+    lambda_c: hp.NonNegative = 0.025  # λ_c, weight of the contrastive loss
+    contrast_temperature: hp.Positive = 0.05
+    prior_weight: hp.NonNegative = 1.0  # λ_r, weight of L_reg
     rows: Literal["all", "labelled"] = "all"  # rows that are forwarded; WebVision: labelled alone
     loss: Literal["ce", "edl"] = "ce"  # "edl" puts DPC's L_edl and calibrated softmax in
-    gamma_c: NonNegative = 10.0  # γ C of L_edl
-    beta: NonNegative = 0.5  # β of L_edl
+    gamma_c: hp.NonNegative = 10.0  # γ C of L_edl
+    beta: hp.NonNegative = 0.5  # β of L_edl
 
     def __post_init__(self) -> None:
-        check(self)
+        hp.check(self)
         if self.rows == "labelled" and self.lambda_u not in (0, "auto"):
             raise BadInput(
                 "UniCon: rows='labelled' leaves no rows for L_U; set lambda_u=0 with it."
@@ -140,28 +119,28 @@ class UniCon:
             Phase("uniform", self.epochs - self.warmup, self.uniform, leave=self.score),
         )
 
-    def setup(self, run: Run) -> State:
+    def setup(self, run: Run) -> TwoNets:
         """Two networks; the projection exists only where the contrastive loss uses it."""
         sgd = SGD(lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
         heads = {"label": linear, "contrast": projection} if self.lambda_c else {"label": linear}
-        return State(run.pair(sgd, **heads), torch.ones(run.task.size))
+        return TwoNets(run.pair(sgd, **heads), torch.ones(run.task.size))
 
     @property
     def weight_u(self) -> float:
         """λ_u as a number."""
-        return settled("UniCon", "lambda_u", self.lambda_u)
+        return hp.settled("UniCon", "lambda_u", self.lambda_u)
 
-    def logits(self, state: State, x: Tensor) -> Tensor:
+    def logits(self, state: TwoNets, x: Tensor) -> Tensor:
         """Mean logits of the two networks, (B, C)."""
         return mean_logits(state.learners, x)
 
-    def predict(self, state: State, x: Tensor) -> Tensor:
+    def predict(self, state: TwoNets, x: Tensor) -> Tensor:
         """Probabilities of the mean logits, (B, C)."""
         return self.objective.probability(self.logits(state, x))
 
     # ---- warm-up ----
 
-    def warm_up(self, state: State, run: Run) -> Logs:
+    def warm_up(self, state: TwoNets, run: Run) -> Logs:
         """One epoch on the given labels, each network by itself."""
         for learner in state.learners:
             self.fit_given(learner, run, self.learning_rate(run))
@@ -186,7 +165,7 @@ class UniCon:
 
     # ---- uniform selection ----
 
-    def uniform(self, state: State, run: Run) -> Logs:
+    def uniform(self, state: TwoNets, run: Run) -> Logs:
         """One epoch: each network trains on a split by both as they are when its turn comes."""
         if self.rewarm and (run.epoch + 1) % self.rewarm == 0:
             for learner in state.learners:
@@ -199,11 +178,11 @@ class UniCon:
         state.clean = run.trusted(split.given)
         return {"selected": split.kept.float().mean().item()}
 
-    def score(self, state: State, run: Run) -> None:
+    def score(self, state: TwoNets, run: Run) -> None:
         """Clean probabilities by the networks as they are at the end."""
         state.clean = run.trusted(self.split(state, run).given)
 
-    def split(self, state: State, run: Run) -> Split:
+    def split(self, state: TwoNets, run: Run) -> Split:
         """The share R of labels that diverge less than the threshold, as many of every class."""
         first, second = (
             self.objective.probability(run.predict(each.net)) for each in state.learners

@@ -101,6 +101,22 @@ class Learner:
 Pair = tuple[Learner, Learner]
 
 
+@dataclass
+class OneNet:
+    """Everything that changes in a method that trains one network and keeps nothing beside it."""
+
+    learner: Learner
+    clean: Tensor  # (N,) how far each given label is believed, as the method's `score` says
+
+
+@dataclass
+class TwoNets:
+    """The same of a method that trains two."""
+
+    learners: Pair
+    clean: Tensor  # (N,) as of one network, mean of the two
+
+
 def mean_logits(pair: Pair, x: Tensor) -> Tensor:
     """Mean logits of two networks, (B, C)."""
     return (pair[0].net(x) + pair[1].net(x)) / 2

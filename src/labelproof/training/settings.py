@@ -79,6 +79,9 @@ Positive = Annotated[float, Range(0, open_low=True)]
 Share = Annotated[float, Range(0, 1)]
 PerStep = Annotated[int, Range(1), BatchSize()]
 WarmUp = Annotated[int, Range(0), Epochs("warm-up")]
+RampEpochs = Annotated[int, Range(0), Epochs()]
+StageEpochs = Annotated[int, Range(0), Epochs("stage")]
+WrongShare = Annotated[float, Range(0, 1), NoiseRate()]
 AUTO = "auto"
 # λ_u of the methods that train on unlabelled rows too; the numbers tried are those of DPC's paper
 LambdaU = (
