@@ -12,11 +12,13 @@ from labelproof.judging import annotators
 from labelproof.judging.agreement import (
     alpha_interval,
     annotator_quality,
+    doubt,
     krippendorff_alpha,
     label_quality,
     most_confused,
 )
-from labelproof.judging.annotators import dawid_skene, fit_crowd, fit_scale
+from labelproof.judging.annotators import dawid_skene, fit_checked, fit_crowd
+from labelproof.judging.crowd_em import Knobs, em, fit_scale, known_of
 from labelproof.judging.vote_labels import labels_from_votes
 from labelproof.judging.vote_weights import crowdlab
 
@@ -248,7 +250,7 @@ def test_many_weak_votes_do_not_shout_the_classifier_down() -> None:
     votes, truth, scores = lured(0, size=1500, people=60, each=20, skill=(0.2, 0.6), follow=0.5)
     crowd = fit_crowd(votes, 5, scores)
     assert crowd.correlation > 0.02
-    free = annotators._em(annotators._known(votes, 5, scores), annotators._Knobs())
+    free = em(known_of(votes, 5, scores), Knobs())
     assert _accuracy(crowd.consensus, truth) > _accuracy(free.consensus, truth) + 0.01
     sure = crowd.posterior.max(1).values.mean().item()
     assert abs(sure - _accuracy(crowd.consensus, truth)) < 0.03
@@ -269,18 +271,20 @@ def test_intervals_of_quality_hold_where_errors_are_shared(size: int, seeds: int
     assert sum(inside) >= 3 * seeds - 1
 
 
-def test_checks_of_examples_in_doubt_do_not_count_as_disagreement() -> None:
-    """What a person tells of the examples in doubt is knowledge, not disagreement."""
+@pytest.mark.parametrize("doubtful", [True, False])
+def test_checks_do_not_count_as_disagreement(doubtful: bool) -> None:
+    """What a person tells is knowledge: annotators' intervals do not widen by it."""
     votes, truth, scores = lured(1, size=2000, people=10, each=2, skill=(0.6, 0.9), follow=0.5)
     before = fit_crowd(votes, 5, scores)
-    checked = before.posterior.max(1).values.argsort()[:300]
+    checked = before.posterior.max(1).values.argsort()[:300] if doubtful else torch.arange(300)
     told = torch.full((2000,), -1)
     told[checked] = truth[checked]
-    after = fit_crowd(votes, 5, scores, told)
+    after = fit_checked(votes, 5, scores, told)
+    assert doubt(votes, after) <= doubt(votes, before)
     widths = [
         (q.high - q.low).mean() for q in (annotator_quality(votes, c) for c in (before, after))
     ]
-    assert widths[1] <= widths[0]
+    assert widths[1] <= widths[0] * (1.0 if doubtful else 1.01)  # a rate nearer 1/2 spreads more
 
 
 def test_an_annotator_does_not_confirm_themselves() -> None:

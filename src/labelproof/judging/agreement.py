@@ -13,7 +13,8 @@ from scipy.special import betaincinv
 from torch import Tensor
 
 from labelproof.data.votes import BLANK, Votes, vote_counts
-from labelproof.judging.annotators import Crowd, expected_counts, independent
+from labelproof.judging.annotators import independent
+from labelproof.judging.crowd_em import Crowd, expected_counts
 from labelproof.judging.vote_weights import agreement_with_others
 
 CONFIDENCE = 0.95
@@ -62,8 +63,14 @@ def doubt(votes: Votes, crowd: Crowd) -> float:
     Errors that annotators share look like agreement, and nothing in the votes tells them. So the
     share of right labels is also found as if annotators never shared an error, without the model.
     How far that is from the consensus' answer shows how much hangs on what is assumed. What a
-    person told is known in both.
+    person told is known in both, and is no reason for more doubt than there was before.
     """
+    fits = (crowd,) if crowd.untold is None else (crowd, crowd.untold)
+    return min(_hangs_on(votes, one) for one in fits)
+
+
+def _hangs_on(votes: Votes, crowd: Crowd) -> float:
+    """The distance in logits of the shares of right labels, with and without shared errors."""
     alone, long = independent(votes, crowd).posterior, votes.long()
     if crowd.told is not None:
         alone = torch.where(crowd.told[:, None] >= 0, crowd.posterior, alone)

@@ -25,9 +25,10 @@ from labelproof import functional as fn
 from labelproof.data.examples import Inputs
 from labelproof.data.task import Audit, Task
 from labelproof.functional.softmax_regression import CrossFit
-from labelproof.judging.annotators import Crowd, fit_crowd
+from labelproof.judging.annotators import fit_checked
 from labelproof.judging.crossfit import FEWEST as FEWEST_TO_SPLIT
 from labelproof.judging.crossfit import Again, first_inputs, fold_count, scores_of
+from labelproof.judging.crowd_em import Crowd
 from labelproof.judging.joining import Join, join
 from labelproof.judging.judgement import (
     Evidence,
@@ -247,7 +248,7 @@ def crowd_of(task: Task, scores: Tensor) -> Crowd | None:
     if task.votes is None:
         return None
     told = None if task.fixed is None else torch.where(task.fixed, task.y, -1)
-    return fit_crowd(task.votes, task.num_classes, scores, told)
+    return fit_checked(task.votes, task.num_classes, scores, told)
 
 
 def uncalibrated(result: Result) -> Calibration:

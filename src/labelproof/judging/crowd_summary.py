@@ -16,7 +16,7 @@ from labelproof.judging.agreement import (
     krippendorff_alpha,
     most_confused,
 )
-from labelproof.judging.annotators import Crowd
+from labelproof.judging.crowd_em import Crowd
 
 SHOWN = 20  # annotators and confusions listed in the summary
 

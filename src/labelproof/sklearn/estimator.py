@@ -44,7 +44,7 @@ from labelproof.data.votes import Votes
 from labelproof.errors import BadInput
 from labelproof.judging import How
 from labelproof.judging.agreement import annotator_quality, label_quality
-from labelproof.judging.annotators import Crowd
+from labelproof.judging.crowd_em import Crowd
 from labelproof.judging.label_table import LabelTable
 from labelproof.judging.trust import NOT_JUDGED
 from labelproof.judging.verdict import Judged

@@ -1,0 +1,263 @@
+"""One EM fit of annotators' matrices and true classes, with a classifier where there is one.
+
+The model: example i has true class t with probability p_i(t). Annotator a then says v with
+probability π_a[t, v]. Dawid and Skene (1979, doi:10.2307/2346806) fit both by EM, with p_i the same
+for all examples. With a classifier, p_i = softmax(scale · s_i) from its scores s_i, and the scale
+is fitted along: classifier and annotators explain the votes together (as in Raykar et al., JMLR
+2010, jmlr.org/papers/v11/raykar10a.html).
+
+Four additions for real votes:
+
+- Few labels from one annotator say little about C² numbers. So π_a is shrunk towards what all
+  annotators confuse, at the annotator's own overall error rate, with a strength of κ votes a class.
+- An example is judged by matrices that were counted without it. Otherwise somebody with three
+  labels confirms themselves.
+- Annotators err on the same hard examples, so three equal votes are worth fewer than three. Votes
+  on one example have a correlation of ρ (`joint_votes`).
+- What is hard for annotators is hard for the classifier, so both together are less sure than they
+  look: the evidence of each is multiplied by τ.
+
+How κ, τ and ρ are chosen is in `annotators`.
+
+Shapes: N examples, A annotators, C classes, V votes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn.functional import one_hot
+
+from labelproof.data.votes import LongVotes, Votes, vote_shares
+from labelproof.judging.joint_votes import Ballots, ballots, of_all, of_one, of_others
+
+STEPS = 60  # of EM, at the most
+TOLERANCE = 1e-4  # largest mean change of a posterior that counts as none
+
+
+@dataclass(frozen=True, kw_only=True)
+class Crowd:
+    """What was found of examples and annotators together."""
+
+    posterior: Tensor  # (N, C) probability of each true class
+    confusion: Tensor  # (A, C, C) probability of a vote (column) for each true class (row)
+    pooled: Tensor  # (C, C) the same for all annotators together
+    scale: float  # of the classifier's scores; 0 without a classifier
+    strength: float  # κ; 0 in plain Dawid-Skene
+    temper: float  # τ
+    correlation: float  # ρ
+    steps: int  # of EM until nothing changed
+    predicted: float  # mean log-probability of a vote, given the others and the classifier
+    witnessed: Tensor  # (N,) log-probability of what the classifier names, given the votes alone
+    told: Tensor | None  # (N,) classes that a person has told for sure, else -1
+    untold: Crowd | None = None  # the same votes without what was told, where that is asked for
+
+    @property
+    def knobs(self) -> Knobs:
+        """How it was found."""
+        return Knobs(strength=self.strength, temper=self.temper, correlation=self.correlation)
+
+    @property
+    def consensus(self) -> Tensor:
+        """(N,) the likeliest class."""
+        return self.posterior.argmax(1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Known:
+    """What EM does not change."""
+
+    votes: LongVotes
+    start: Tensor  # (N, C) vote shares
+    scores: Tensor | None  # (N, C) of the classifier
+    told: Tensor | None  # (N,) classes that a person has told for sure, else -1
+    annotators: int
+    given: Tensor  # (N,) votes an example
+    cast: Ballots  # which votes say the same
+
+    def with_told(self, posterior: Tensor) -> Tensor:
+        """A posterior (N, C) that is sure of what was told."""
+        if self.told is None:
+            return posterior
+        sure = one_hot(self.told.clamp_min(0), posterior.shape[1]).to(posterior)
+        return torch.where(self.told[:, None] >= 0, sure, posterior)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Knobs:
+    """κ, τ and ρ; plain Dawid-Skene has no κ."""
+
+    strength: float | None = 30.0
+    temper: float = 1.0
+    correlation: float = 0.0
+
+
+def known_of(
+    votes: Votes, classes: int, scores: Tensor | None = None, told: Tensor | None = None
+) -> Known:
+    """What EM starts from; for the arguments see `annotators.fit_crowd`."""
+    long, given = votes.long(), votes.given
+    return Known(
+        votes=long,
+        start=vote_shares(votes, classes),
+        scores=None if scores is None else scores.double(),
+        told=told,
+        annotators=len(votes.annotators),
+        given=given,
+        cast=ballots(long, given, classes),
+    )
+
+
+def em(known: Known, knobs: Knobs, start: Crowd | None = None) -> Crowd:
+    """EM with κ, τ and ρ as given."""
+    posterior = known.with_told(known.start if start is None else start.posterior)
+    scale, step = 1.0 if start is None else start.scale or 1.0, 0
+    for step in range(1, STEPS + 1):  # noqa: B007
+        counts = expected_counts(known.votes, posterior, known.annotators)
+        few = _slightly_right(counts.shape[-1])
+        pooled = normalised(counts.sum(0) + few)
+        pulled = few if knobs.strength is None else knobs.strength * own_rate(counts, pooled)
+        without = None if knobs.strength is None else posterior
+        logs = vote_logs(known.votes, counts + pulled, without)
+        prior, scale = _prior(known, posterior, scale, knobs.temper)
+        before, posterior = posterior, _posterior(known, prior, logs, knobs)
+        if (posterior - before).abs().sum(1).mean() < TOLERANCE:
+            break
+    return Crowd(
+        posterior=posterior,
+        confusion=normalised(counts + pulled),
+        pooled=pooled,
+        scale=scale if known.scores is not None else 0.0,
+        strength=knobs.strength or 0.0,
+        temper=knobs.temper,
+        correlation=knobs.correlation,
+        steps=step,
+        predicted=_predicted(known, prior, logs, knobs),
+        witnessed=_witnessed(known, posterior, logs, knobs),
+        told=known.told,
+    )
+
+
+def expected_counts(votes: LongVotes, posterior: Tensor, annotators: int) -> Tensor:
+    """How often each annotator (first) said a class (last) for each true one, (A, C, C)."""
+    classes = posterior.shape[1]
+    counts = posterior.new_zeros(annotators * classes, classes)
+    counts.index_add_(0, votes.who * classes + votes.label, posterior[votes.rows])
+    return counts.view(annotators, classes, classes).transpose(1, 2)
+
+
+def normalised(counts: Tensor) -> Tensor:
+    """Rows that sum to one."""
+    return counts / counts.sum(-1, keepdim=True)
+
+
+def own_rate(counts: Tensor, pooled: Tensor) -> Tensor:
+    """Each annotator's matrix if only the overall error rate and the wrong classes were their own.
+
+    The error rate of true class t is that of all annotators, moved on the logit scale by one number
+    an annotator; the wrong votes spread as everybody's do, mixed with the annotator's own habits.
+    """
+    classes = pooled.shape[0]
+    right = pooled.diagonal()
+    total = counts.sum(2)  # (A, C) votes by true class
+    hits = counts.diagonal(dim1=1, dim2=2).sum(1)
+    shift = _shift(total, hits, torch.logit(right, eps=1e-4))
+    own = (torch.logit(right, eps=1e-4) + shift[:, None]).sigmoid()
+    eye = torch.eye(classes, dtype=torch.bool)
+    wrong = counts.masked_fill(eye, 0.0).sum(1)  # (A, C) wrong votes by class
+    habit = (wrong[:, None, :] + classes * pooled).masked_fill(eye, 0.0)
+    spread = habit / habit.sum(2, keepdim=True).clamp_min(1e-30)
+    return (1 - own)[:, :, None] * spread + torch.diag_embed(own)
+
+
+def _shift(total: Tensor, hits: Tensor, logits: Tensor) -> Tensor:
+    """The number (A,) that explains an annotator's right votes, by Newton, with a N(0, 1) prior."""
+    shift = torch.zeros(len(hits), dtype=hits.dtype)
+    for _ in range(20):
+        rate = (logits + shift[:, None]).sigmoid()
+        slope = hits - (total * rate).sum(1) - shift
+        bend = (total * rate * (1 - rate)).sum(1) + 1
+        shift = (shift + (slope / bend).clamp(-1, 1)).clamp(-8, 8)
+    return shift
+
+
+def _prior(known: Known, posterior: Tensor, scale: float, temper: float) -> tuple[Tensor, float]:
+    """log p_i(t), (N, C) or (1, C), and the scale of the scores that fits the posterior best.
+
+    Tempered scores give way to the shares of the classes: they must not make rare classes common.
+    """
+    counts = posterior.sum(0, keepdim=True) + 1
+    shares = (counts / counts.sum()).log()
+    if known.scores is None:
+        return shares, 0.0
+    scale = fit_scale(known.scores, posterior, scale)
+    return temper * (scale * known.scores).log_softmax(1) + (1 - temper) * shares, scale
+
+
+def fit_scale(scores: Tensor, posterior: Tensor, start: float, most: int = 20_000) -> float:
+    """The scale under which softmax(scale · scores) is nearest to the posterior, by Newton."""
+    every = max(1, len(scores) // most)
+    scores, posterior = scores[::every], posterior[::every]
+    scale = start
+    for _ in range(10):
+        probs = (scale * scores).softmax(1)
+        mean = (probs * scores).sum(1)
+        slope = ((posterior * scores).sum(1) - mean).mean().item()
+        bend = ((probs * scores.square()).sum(1) - mean.square()).mean().item()
+        step = slope / max(bend, 1e-9)
+        scale = min(max(scale + max(-0.5 * scale, min(step, scale)), 1e-3), 1e3)
+        if abs(step) < 1e-4 * scale:
+            break
+    return scale
+
+
+def vote_logs(votes: LongVotes, counts: Tensor, without: Tensor | None) -> Tensor:
+    """log π_a[t, v] of every vote for each true class, (V, C).
+
+    Args:
+        votes: who said what.
+        counts: (A, C, C) of votes, with pseudo-votes.
+        without: (N, C) posterior with which each example was counted, to be taken out again where
+            it is the one to judge; None to leave it in.
+    """
+    said, all_ = counts[votes.who, :, votes.label], counts.sum(2)[votes.who]
+    if without is not None:
+        own = without[votes.rows]
+        said, all_ = said - own, all_ - own
+    return (said.clamp_min(1e-9) / all_.clamp_min(1e-9)).clamp(1e-12, 1.0).log()
+
+
+def _posterior(known: Known, prior: Tensor, logs: Tensor, knobs: Knobs) -> Tensor:
+    said = of_all(known.cast, logs, knobs.correlation)
+    return known.with_told((prior + knobs.temper * said).softmax(1))
+
+
+def _predicted(known: Known, prior: Tensor, logs: Tensor, knobs: Knobs) -> float:
+    """Mean log-probability of a vote, given the classifier and the other votes on its example."""
+    rows = known.votes.rows
+    others = of_others(known.cast, logs, knobs.correlation)
+    before = (prior.expand_as(known.start)[rows] + knobs.temper * others).log_softmax(1)
+    if known.told is not None:
+        sure = known.with_told(torch.zeros_like(known.start))[rows].log()
+        before = torch.where(known.told[rows, None] >= 0, sure, before)
+    return (before + of_one(known.cast, logs, knobs.correlation)).logsumexp(1).mean().item()
+
+
+def _witnessed(known: Known, posterior: Tensor, logs: Tensor, knobs: Knobs) -> Tensor:
+    """Log-probability (N,) of the class that the classifier names, given the votes alone."""
+    if known.scores is None:
+        return posterior.new_zeros(len(posterior))
+    named, classes = known.scores.argmax(1), posterior.shape[1]
+    counts = posterior.new_zeros(classes, classes).index_add_(0, named, posterior).T
+    own = normalised(counts + _slightly_right(classes)).log()[:, named].T
+    shares = normalised(posterior.sum(0) + 1).log()
+    said = of_all(known.cast, logs, knobs.correlation)
+    before = (shares + knobs.temper * said).log_softmax(1)
+    return (before + own).logsumexp(1)
+
+
+def _slightly_right(classes: int) -> Tensor:
+    """Pseudo-votes, so that no probability is 0: one right and a tenth of each wrong vote."""
+    return torch.eye(classes, dtype=torch.float64) + 0.1
