@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -130,8 +131,12 @@ def test_next_labels_and_whom_to_ask(run: Path) -> None:
     told = CliRunner().invoke(app, ["review", str(run), "--next", "--count", "200"])
     assert told.exit_code == 0, told.output
     header, *lines = told.stdout.splitlines()
-    assert header.split("\t") == ["index", "id", "given", "suggested", "gain", "ask"]
+    assert header.split("\t") == ["index", "id", "given", "suggested", "gain", "ask", "why"]
     gains = [float(line.split("\t")[4]) for line in lines]
     assert gains[0] == max(gains)
     asked = {line.split("\t")[5] for line in lines}
-    assert asked <= {"", "rater_bob"}  # the other two have labelled everything
+    first = {line.split("\t")[5] for line in lines if "before" not in line}
+    assert first == {"rater_bob"}  # the other two have labelled everything
+    reason = r"(said \w+ before; )?right on \d+% of \w+ and \d+% of \w+"
+    assert all(re.fullmatch(reason, line.split("\t")[6]) for line in lines)
+    assert asked <= set(RIGHT)

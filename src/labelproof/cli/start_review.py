@@ -99,11 +99,12 @@ def _next_lines(opened: Reviewed, count: int) -> str:
     if not found:
         return "Every label has been decided."
     asking = any(one.ask for one in found)
-    header = ["index", "id", "given", "suggested", "gain", *(["ask"] if asking else [])]
+    header = ["index", "id", "given", "suggested", "gain", *(["ask", "why"] if asking else [])]
     lines = ["\t".join(header)]
     for one in found:
         cells = [str(one.index), one.id, one.given, one.suggested, f"{one.gain:.3f}"]
-        lines.append("\t".join([*cells, *([one.ask or ""] if asking else [])]))
+        asked = [one.ask.who, one.ask.why] if one.ask else ["", ""]
+        lines.append("\t".join([*cells, *(asked if asking else [])]))
     return "\n".join(lines)
 
 

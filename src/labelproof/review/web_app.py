@@ -31,7 +31,7 @@ from labelproof.review.queue import LARGEST_PAGE, Queue, parse_query
 from labelproof.review.refit_job import Again
 from labelproof.runs.next_checks import gain_order, judged_again
 from labelproof.runs.reviewed import Reviewed
-from labelproof.runs.votes_file import read_votes
+from labelproof.runs.whom_to_ask import advisers
 
 EDGES = (160, 480)  # of pictures: in the grid, and alone
 KEPT_PICTURES = 2000
@@ -61,7 +61,7 @@ class Desk:
         self.queue = self._queue(review.rows)
         self.shown = shown
         self.note = note
-        self.votes = read_votes(review.folder, review.classes, len(review.rows))
+        self.people = advisers(review.folder, review.classes, len(review.rows))
         self.again = again
         classes, size = len(review.classes), len(review.rows)
         self.beside = read_beside(review.folder, classes, size)
@@ -79,7 +79,8 @@ class Desk:
         return {
             "place": place,
             "at": self.queue.at(place),
-            "votes": self.votes.get(index),
+            "votes": self.people and self.people.said.get(index),
+            "ask": self.people and vars(self.people.about(rows, place)),
             "rank": number,
             "of": of,
             "index": index,

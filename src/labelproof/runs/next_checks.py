@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +24,8 @@ from labelproof.judging.next_check import (
 )
 from labelproof.run_files import SCORES
 from labelproof.runs.reviewed import Reviewed
-from labelproof.runs.votes_file import read_crowd, read_votes
+from labelproof.runs.votes_file import read_votes
+from labelproof.runs.whom_to_ask import Ask, advisers
 
 LARGEST = 2**34  # bytes of scores
 
@@ -39,15 +39,14 @@ class NextCheck:
     given: str
     suggested: str
     gain: float
-    ask: str | None  # whom to ask, where several annotators labelled
+    ask: Ask | None  # whom to ask, where several annotators labelled
 
 
 def next_checks(review: Reviewed, most: int, *, refit: bool = True) -> list[NextCheck]:
     """The open labels whose check gains most, after fitting the noise model to the decisions."""
     rows = judged_again(review) if refit else review.rows
     order = gain_order(review, rows)
-    crowd = read_crowd(review.folder, len(review.classes))
-    said = read_votes(review.folder, review.classes, len(review.rows))
+    people = advisers(review.folder, review.classes, len(review.rows))
     gain, classes = expected_gain(rows.p_clean, rows.p_suggested), review.classes
     decided = review.decided()
     chosen = [place for place in order.tolist() if int(rows.index[place]) not in decided][:most]
@@ -58,7 +57,7 @@ def next_checks(review: Reviewed, most: int, *, refit: bool = True) -> list[Next
             given=classes[rows.given[place]],
             suggested=classes[rows.suggested[place]],
             gain=float(gain[place]),
-            ask=whom_to_ask(crowd, said.get(int(rows.index[place]), ()), rows.suggested[place]),
+            ask=people.take(rows, place) if people else None,
         )
         for place in chosen
     ]
@@ -136,20 +135,6 @@ def _votes(review: Reviewed) -> Votes | None:
         for name, label, _ in votes:
             table[row, place[name]] = codes[label]
     return Votes(table=table, annotators=names)
-
-
-def whom_to_ask(
-    crowd: Mapping[str, Any] | None, said: Sequence[tuple[str, str, float]], likely: int | np.int64
-) -> str | None:
-    """The annotator who knows the likely class best and has not labelled the example yet."""
-    if crowd is None:
-        return None
-    done = {name for name, _, _ in said}
-    free = [place for place, name in enumerate(crowd["annotators"]) if name not in done]
-    if not free:
-        return None
-    best = max(free, key=lambda place: crowd["confusion"][place][int(likely)][int(likely)])
-    return str(crowd["annotators"][best])
 
 
 def read_scores(folder: Path, size: int, classes: int) -> npt.NDArray[np.float32] | None:
