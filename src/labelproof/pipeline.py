@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from labelproof import report
+from labelproof.data.duplicates import trained_on
 from labelproof.data.encoders.apply import encoded
 from labelproof.data.encoders.registry import AUTO, NONE
 from labelproof.data.examples import Examples
@@ -72,7 +73,15 @@ def read(
     data = read_raw(spec, progress)
     data = encoded(data, wanted_encoder(spec), cache=spec.reading.cache, progress=encoding)
     test = load(spec.test, spec.reading, data, progress) if spec.test else None
-    return Given(data=data, test=test)
+    return Given(data=_compared(data, test or data.test, spec), test=test)
+
+
+def _compared(data: Examples, test: Examples | None, spec: RunSpec) -> Examples:
+    """The data, with a warning if the test data, which is not a published set's, repeats it."""
+    if test is None or test.labels is None or spec.data in NAMES:
+        return data
+    warnings = [*data.about.get("warnings", ()), *trained_on(data, test)]
+    return replace(data, about={**data.about, "warnings": warnings})
 
 
 def read_raw(spec: RunSpec, progress: Progress | None = None) -> Examples:

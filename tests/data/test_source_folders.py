@@ -119,7 +119,7 @@ def test_wrapped_folders_and_other_files(class_folder, tmp_path):
     examples = load(root.parent)
     assert examples.classes == ("cat", "dog")
     note = "3 files are no images by their suffix and were passed over (.heic: 2, none: 1)"
-    assert note in examples.about["warnings"]
+    assert examples.about["warnings"][0].startswith(note)
     (tmp_path / "only").mkdir()
     (tmp_path / "only" / "a.heic").write_bytes(b"x")
     with pytest.raises(BadInput, match=r"none in it \(\.heic: 1\)"):

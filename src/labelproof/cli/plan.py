@@ -97,7 +97,7 @@ def _show(spec: RunSpec, details: bool, show_views: Path | None, console: Consol
         data_line(raw, task),
         class_line(task),
         *file_lines(raw, tested, named=spec.test is not None),
-        *duplicate_lines(read),
+        *duplicate_lines(read, test),
     ]
     console.print(
         "\n".join([*lines, *column_lines(read), *encoder_line(seen, name), run_line(parts)])

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from labelproof.data.duplicates import find_duplicates, trained_on
 from labelproof.data.encoders.glance import Glance
 from labelproof.data.encoders.picture_encoding import PictureEncoding
 from labelproof.data.encoders.registry import AUTO, DEFAULT
 from labelproof.data.encoders.text_choice import BOTH, WORDS
 from labelproof.data.encoders.texts import MINILM, AnyTexts, TextEncoder, minilm_folder
 from labelproof.data.examples import Examples
-from labelproof.data.readers import find_duplicates
 from labelproof.data.readers.file_names import printable
 from labelproof.data.readers.sampling import SAMPLE
 from labelproof.data.task import Task
@@ -56,14 +56,15 @@ def file_lines(examples: Examples, tested: int, named: bool) -> list[str]:
     return lines
 
 
-def duplicate_lines(examples: Examples) -> list[str]:
-    """Equal inputs, those with different labels one by one."""
+def duplicate_lines(examples: Examples, test: Examples | None = None) -> list[str]:
+    """Equal inputs, those with different labels one by one, and test data that is trained on."""
     one = 4 * float(_numbers(examples))
     if SAMPLE in examples.about or one * len(examples) > MOST_BYTES:
         return ["Copies:  not looked for in data this large; the report lists them"]
     found = find_duplicates(examples)
+    shared = [f"  {text}" for text in trained_on(examples, test)] if test is not None else []
     if not found.groups:
-        return ["Copies:  none"]
+        return ["Copies:  none" + " within the training data" * bool(shared), *shared]
     groups = f"{len(found.conflicting)} group{'s' * (len(found.conflicting) != 1)}"
     lines = [
         f"Copies:  {found.extra} example{'s repeat' if found.extra > 1 else ' repeats'} another "
@@ -77,7 +78,7 @@ def duplicate_lines(examples: Examples) -> list[str]:
         ]
         more = [f"and {len(each) - SHOWN} more"] if len(each) > SHOWN else []
         lines.append("  same bytes, different labels: " + ", ".join(each[:SHOWN] + more))
-    return lines
+    return [*lines, *shared]
 
 
 def _numbers(examples: Examples) -> int:

@@ -19,6 +19,7 @@ from labelproof.data.examples import Examples
 from labelproof.data.readers.streamed import CachedImages, StreamedImages
 
 CHUNK = 1024
+MOST_SHARED = 0.05  # share of test examples that may equal one of training, without a word
 Keys = npt.NDArray[np.uint64]
 
 
@@ -43,6 +44,23 @@ def find_duplicates(examples: Examples) -> Duplicates:
         return Duplicates(groups=groups, conflicting=())
     disagree = tuple(group for group in groups if len(np.unique(labels[list(group)])) > 1)
     return Duplicates(groups=groups, conflicting=disagree)
+
+
+def trained_on(train: Examples, test: Examples) -> tuple[str, ...]:
+    """A sentence on test examples that equal training examples, if these are many.
+
+    Rows of a table with few values repeat without any mistake. So the share must be more than
+    twice that of training examples which repeat another.
+    """
+    known = {key.tobytes() for key in _keys(train)}
+    count = sum(key.tobytes() in known for key in _keys(test))
+    by_chance = 1 - len(known) / len(train)
+    if count <= max(MOST_SHARED, 2 * by_chance) * len(test):
+        return ()
+    return (
+        f"{count} of {len(test)} test examples are in the training data too, so the test accuracy "
+        "is higher than on new data; give test data that is not trained on",
+    )
 
 
 def _groups(keys: Keys) -> tuple[tuple[int, ...], ...]:

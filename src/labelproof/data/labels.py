@@ -23,6 +23,7 @@ from labelproof.errors import BadInput
 
 Codes = npt.NDArray[np.int64]
 NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,14})(\.[0-9]+)?")  # "7" and "7.0", but not "007"
+NO_LABEL = ("nan", "na", "n/a", "null", "none", "?", "<na>")  # in small letters
 LARGEST_CODE = 10_000  # integers beyond this are taken for identifiers, not for codes
 
 
@@ -127,15 +128,18 @@ def _plain(name: str) -> str:
 
 def label_notes(labels: Codes, classes: tuple[str, ...]) -> tuple[str, ...]:
     """What a person should know of the classes."""
-    shown = alike(classes)
-    notes = (
-        (
+    notes = []
+    if shown := alike(classes):
+        notes.append(
             f"some classes differ in capitals or blanks alone ({shown}); "
-            "add --merge-labels to make each pair one class",
+            "add --merge-labels to make each pair one class"
         )
-        if shown
-        else ()
-    )
+    for code, name in enumerate(classes):
+        if name.casefold() in NO_LABEL and (count := int((labels == code).sum())):
+            notes.append(
+                f"{name!r} is taken as a class, with {count} example{'s' * (count > 1)}; if it "
+                "means that a label is missing, remove these rows"
+            )
     return (*notes, *rare_classes(labels, classes))
 
 

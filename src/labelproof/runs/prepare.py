@@ -21,6 +21,8 @@ from labelproof.training.protocol import Method
 from labelproof.training.run import Trunk
 from labelproof.views.defaults import default_views
 
+NAMED = "name their label column"  # how labels of tables are found
+
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
@@ -101,9 +103,12 @@ def prepare(
         given, record = torch.as_tensor(made.labels), made.describe()
     test = test or train.test
     if test is not None and test.labels is None:
+        names = ", ".join(map(repr, train.classes[:5])) + (", ..." * (len(train.classes) > 5))
+        folder = test.about.get("source") == "folder"
         raise BadInput(
             "test data needs trusted labels to measure with, and these have none; "
-            "name their label column or leave out --test."
+            + (f"call its folders like the classes ({names})" if folder else NAMED)
+            + " or leave out --test."
         )
     task = Task(
         x=train.x,

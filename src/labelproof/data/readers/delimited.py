@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import csv
+import difflib
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,7 +44,7 @@ def layout(path: Path) -> Layout:
     Raises:
         BadInput: If it is empty, no text, or its header names a column twice or is no header.
     """
-    encoding = "utf-16" if _start(path) in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    encoding = _encoding(path)
     first = {mark: _rows(path, encoding, mark, 1) for mark in DELIMITERS}
     delimiter = max(DELIMITERS, key=lambda mark: len(first[mark][0]) if first[mark] else 0)
     rows = _rows(path, encoding, delimiter, 50)
@@ -65,13 +66,7 @@ def read_columns(path: Path, found: Layout, columns: Sequence[str]) -> list[list
     places = [found.header.index(name) for name in columns]
     values: list[list[str]] = [[] for _ in columns]
     with reading(path), path.open(encoding=found.encoding, newline="") as file:
-        rows = (row for row in csv.reader(file, delimiter=found.delimiter) if any(row))
-        for number, row in enumerate(itertools.islice(rows, 1, None), 2):
-            if len(row) != len(found.header):
-                raise BadInput(
-                    f"expected {len(found.header)} cells in every row of {printable(path.name)}, "
-                    f"but row {number} has {len(row)}; quote cells that contain {found.delimiter!r}"
-                )
+        for row in _even_rows(file, path, found):
             for column, place in zip(values, places, strict=True):
                 column.append(plain(row[place]))
     return values
@@ -87,9 +82,12 @@ def pick(
     """
     if wanted is not None:
         if wanted not in header:
+            alike = {name.casefold(): name for name in header}
+            near = difflib.get_close_matches(wanted.casefold(), alike, 1)
+            hint = f" (did you mean {printable(alike[near[0]])!r}?)" if near else ""
             raise BadInput(
                 f"expected a column {printable(wanted)!r} in {printable(path.name)}, but it has "
-                f"{listed(header)}; correct {option}"
+                f"{listed(header)}; correct {option}{hint}"
             )
         return wanted
     lower = {name.lower(): name for name in reversed(header)}
@@ -113,9 +111,16 @@ def required(
     if name is None:
         raise BadInput(
             f"expected a column of {content} in {printable(path.name)}, but its columns are "
-            f"{listed(header)}; name it with {option}"
+            f"{listed(header)}; name it with {option}{_first_row_hint(header)}"
         )
     return name
+
+
+def _first_row_hint(header: Sequence[str]) -> str:
+    """What to do where the first row hardly names the columns: numbers or blanks are in it."""
+    odd = [name for name in header if is_number(name) or re.fullmatch(r"column \d+", name)]
+    plain_names = len(odd) < 2 and 2 * len(odd) < len(header)
+    return "" if plain_names else ", or write the names of the columns into the first row"
 
 
 def listed(names: Sequence[str]) -> str:
@@ -151,14 +156,44 @@ def reading(path: Path) -> Iterator[None]:
         csv.field_size_limit(before)
 
 
+def check_rows(path: Path, found: Layout) -> None:
+    """Refuse a CSV of which some rows have fewer or more cells than its header.
+
+    Raises:
+        BadInput: The sentence names the first such row.
+    """
+    with reading(path), path.open(encoding=found.encoding, newline="") as file:
+        for _ in _even_rows(file, path, found):
+            pass
+
+
+def _even_rows(file: Iterable[str], path: Path, found: Layout) -> Iterator[list[str]]:
+    """Rows with content below the header."""
+    rows = (row for row in csv.reader(file, delimiter=found.delimiter) if any(row))
+    for number, row in enumerate(itertools.islice(rows, 1, None), 2):
+        if len(row) != len(found.header):
+            raise BadInput(
+                f"expected {len(found.header)} cells in every row of {printable(path.name)}, "
+                f"but row {number} has {len(row)}; quote cells that contain {found.delimiter!r}"
+            )
+        yield row
+
+
 def _first_bytes(path: Path) -> bytes:
     with path.open("rb") as file:
         return file.read(4)
 
 
-def _start(path: Path) -> bytes:
-    with reading(path), path.open("rb") as file:
-        return file.read(2)
+def _encoding(path: Path) -> str:
+    """UTF-8, or UTF-16 by its mark or by the zero bytes beside plain letters."""
+    with reading(path):
+        start = _first_bytes(path)
+    if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return "utf-16"
+    zeros = [byte == 0 for byte in start]
+    if zeros == [False, True] * 2:
+        return "utf-16-le"
+    return "utf-16-be" if zeros == [True, False] * 2 else "utf-8-sig"
 
 
 def _rows(path: Path, encoding: str, delimiter: str, most: int) -> list[list[str]]:
@@ -174,19 +209,21 @@ def _check_header(header: tuple[str, ...], rows: Sequence[Sequence[str]], path: 
         raise BadInput(
             f"expected distinct columns in {name}, but {twice[0]!r} comes twice; rename one"
         )
-    if all(_is_number(column) for column in header):
+    if all(is_number(column) for column in header):
         raise BadInput(
             f"expected column names in the first row of {name}, but it holds numbers "
             f"({', '.join(header[:3])}); add a header row"
         )
     if len(rows) > 1 and len(rows[1]) > len(header):
+        cells = "1 cell" if len(header) == 1 else f"{len(header)} cells"
         raise BadInput(
-            f"expected {len(header)} cells in every row of {name}, as in its header, but row 2 has "
-            f"{len(rows[1])}; name every column"
+            f"expected {cells} in every row of {name}, as in its first, but row 2 has "
+            f"{len(rows[1])}; name every column in the first row"
         )
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Whether a text is a number."""
     try:
         float(text)
     except ValueError:

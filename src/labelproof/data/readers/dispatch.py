@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,6 +25,12 @@ from labelproof.errors import BadInput
 
 TABLES = (".csv", ".tsv", ".txt", ".parquet", ".pq", ".jsonl", ".ndjson", ".xlsx")
 PACKED = (".gz", ".zip", ".bz2", ".xz", ".zst", ".7z", ".rar", ".tar", ".tgz")
+OTHERWISE = {
+    ".json": "write an object a line and call it .jsonl",
+    ".xls": "save it as .xlsx or CSV",
+    ".ods": "save it as .xlsx or CSV",
+    **dict.fromkeys((".pkl", ".pickle", ".pt", ".pth"), "save the arrays as .npz, or a table"),
+}  # what to do with files that people try
 DEFAULTS = SourceOptions()
 
 
@@ -57,7 +65,7 @@ def load(
     if not path.exists():
         raise BadInput(
             f"expected a data set, but there is no file or folder {str(data)!r} and no built-in "
-            f"set of that name; check the path, or use one of {', '.join(NAMES)}"
+            f"set of that name{_near(path)}; check the path, or use one of {', '.join(NAMES)}"
         )
     if not path.is_file() and not path.is_dir():
         raise BadInput(
@@ -80,12 +88,30 @@ def load(
         return load_table(path, options, like, progress)
     if like is not None and is_image(path.name):
         return load_picture(path, options, like, progress)
-    packed = path.suffix.lower() in PACKED
     raise BadInput(
         "expected an .npz or .npy file, a table (CSV, Parquet, JSON lines, Excel) or a folder, but "
-        f"{printable(path.name)} is none of these by its suffix; "
-        f"{'unpack it first' if packed else 'rename or convert it'}"
+        f"{printable(path.name)} is none of these by its suffix; {_instead(path)}"
     )
+
+
+def _near(path: Path) -> str:
+    """A hint at a name like this one, of a built-in set or beside the path."""
+    try:
+        beside = sorted(os.listdir(path.parent))
+    except OSError:  # the folder is not there either
+        beside = []
+    near = difflib.get_close_matches(path.name, [*NAMES, *beside], 1, cutoff=0.7)
+    return f" (did you mean {printable(str(path.with_name(near[0])))!r}?)" if near else ""
+
+
+def _instead(path: Path) -> str:
+    """What to do with a file of a kind that is not read."""
+    suffix = path.suffix.lower()
+    if suffix in PACKED:
+        return "unpack it first"
+    if is_image(path.name):
+        return "name the folder that holds the pictures"
+    return OTHERWISE.get(suffix, "rename or convert it")
 
 
 def _with_note(examples: Examples, what: str) -> Examples:
@@ -96,7 +122,7 @@ def _with_note(examples: Examples, what: str) -> Examples:
 
 
 def _check_options(data: str | Path, options: SourceOptions) -> None:
-    """Refuse shares and sizes that mean nothing, and a CSV of labels where it would be ignored."""
+    """Refuse shares and sizes that mean nothing, and options that would be ignored."""
     if not 0 <= options.max_bad <= 1:
         raise BadInput(
             f"expected a share between 0 and 1 for --max-bad, but {options.max_bad:g} came; "
@@ -108,6 +134,7 @@ def _check_options(data: str | Path, options: SourceOptions) -> None:
         )
     path = Path(data)
     pictures = str(data) not in NAMES and path.is_dir() and not is_saved_dataset(path)
+    _check_names(path, options, pictures)
     voted = bool(options.annotators or options.annotator_column)
     suffix = path.suffix.lower()
     rows = path.is_file() and (suffix == ".npy" or (suffix in (*TABLES, ".npz") and voted))
@@ -117,4 +144,32 @@ def _check_options(data: str | Path, options: SourceOptions) -> None:
             "expected --labels with a folder of images, an .npy, or a table or .npz and a table of "
             f"several people's votes (--annotator-column), but {printable(path.name)} came; leave "
             "it out, and name its labels with --label-column or --label-key"
+        )
+
+
+def _check_names(path: Path, options: SourceOptions, pictures: bool) -> None:
+    """Refuse names of columns where there are none, and of an array where there are columns."""
+    name, suffix = printable(path.name), path.suffix.lower()
+    if path.is_file() and suffix in TABLES and options.label_key != DEFAULTS.label_key:
+        raise BadInput(
+            f"expected --label-key with an .npz, but {name} is a table; name its column of labels "
+            "with --label-column"
+        )
+    columns = {
+        "--label-column": options.label_column,
+        "--text-column": options.text_column,
+        "--file-column": options.file_column,
+    }
+    asked = next((option for option, column in columns.items() if column is not None), None)
+    if asked is None or options.labels is not None:
+        return
+    if path.is_file() and suffix == ".npz":
+        raise BadInput(
+            f"expected {asked} with a table, but {name} holds arrays; name the labels with "
+            "--label-key"
+        )
+    if pictures and not is_shards(path):
+        raise BadInput(
+            f"expected {asked} with a table, but {name} is a folder of pictures, whose folders are "
+            "the classes; leave it out, or name a CSV with --labels"
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,9 @@ from labelproof.data.readers.votes_beside import votes_by_file
 from labelproof.data.votes import Votes
 from labelproof.errors import BadInput
 
-TEST_PARTS = ("test", "val", "valid", "validation")
+TRAIN_PARTS = ("train", "training")  # in small letters
+TEST_PARTS = ("test", "testing", "val", "valid", "validation")
+NOT_READ = (".heic", ".heif", ".avif", ".raw", ".cr2", ".nef", ".arw", ".dng", ".psd", ".svg")
 
 
 def load_folder(
@@ -43,21 +45,21 @@ def load_folder(
     if options.labels is not None and like is None:
         return _labelled_by_csv(root, options.labels, options, progress)
     root = _unwrapped(root)
-    parts = subfolders(root)
-    if like is None and "train" in parts and set(parts) <= {"train", *TEST_PARTS}:
-        return _with_parts(root, parts, options, progress)
+    parts = {name.lower(): name for name in subfolders(root)}
+    train = next((parts[name] for name in TRAIN_PARTS if name in parts), None)
+    if like is None and train and set(parts) <= {train.lower(), *TEST_PARTS}:
+        return _with_parts(root, train, parts, options, progress)
     found = list(walk(root))
     files = [name for name in found if is_image(name)]
     if not files:
         raise BadInput(
             f"expected images (JPEG, PNG, WebP, BMP) in {printable(str(root))}, but there are none "
-            f"in it{_others(found)}; check the path"
+            f"in it{_others(found)}; {_instead(found)}"
         )
     about: dict[str, Any] = {"source": "folder", "path": str(root), "warnings": []}
-    if len(files) < len(found):
-        skipped = len(found) - len(files)
-        note = f"{skipped} files are no images by their suffix and were passed over"
-        about["warnings"].append(note + _others(found))
+    about["warnings"] += _left_out(found, files)
+    if like is None:
+        about["warnings"] += _folder_notes([*parts.values()], files)
     return _by_class(root, files, options, like, progress, about)
 
 
@@ -175,6 +177,11 @@ def _by_class(
             f"expected a folder per class in {printable(str(root))}, but its {len(files)} images "
             "lie side by side; sort them into class folders or give a CSV of labels with --labels"
         )
+    elif like is None and len(set(labels or ())) == 1 and about["warnings"]:
+        raise BadInput(
+            f"expected at least two folders with pictures in {printable(str(root))}, but only "
+            f"{labels[0]!r} has some; {about['warnings'][0]}"  # type: ignore[index]
+        )
     elif len(inside) < len(files):
         note = f"{len(files) - len(inside)} images outside the class folders were left out"
         about["warnings"].append(note)
@@ -192,6 +199,48 @@ def _unwrapped(root: Path) -> Path:
         root = entries[0]
 
 
+def _left_out(found: list[str], files: list[str]) -> list[str]:
+    """How many files are not read, and of which kinds."""
+    if len(files) == len(found):
+        return []
+    note = f"{len(found) - len(files)} files are no images by their suffix and were passed over"
+    lost = any(Path(name).suffix.lower() in NOT_READ for name in found)
+    advice = "; convert pictures of other formats to JPEG or PNG" if lost else ""
+    return [note + _others(found) + advice]
+
+
+def _folder_notes(folders: list[str], files: list[str]) -> list[str]:
+    """What a person should know of the classes: folders that are none, and those inside them."""
+    notes = []
+    inner: dict[str, set[str]] = {}
+    for name in files:
+        first, *others = name.split("/")
+        if others:
+            inner.setdefault(first, set()).update(others[:-1][:1])
+    empty = [name for name in folders if name not in inner and not name.startswith("__")]
+    if empty and inner:
+        notes.append(f"folders without a picture are no classes ({_named(empty)})")
+    shared = sorted(set.intersection(*inner.values())) if inner else []
+    if len(inner) > 1 and len(shared) > 1:
+        notes.append(
+            f"the classes are the outer folders ({_named(sorted(inner))}), but each of them has "
+            f"the same folders inside ({_named(shared)}); if these are the classes, give a CSV of "
+            "files and labels with --labels"
+        )
+    return notes
+
+
+def _named(names: list[str]) -> str:
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return ", ".join(repr(printable(name)) for name in names[:5]) + more
+
+
+def _instead(found: list[str]) -> str:
+    """What to do with a folder that has no picture in it."""
+    other = any(Path(name).suffix.lower() in NOT_READ for name in found)
+    return "convert these to JPEG or PNG" if other else "check the path"
+
+
 def _others(found: list[str]) -> str:
     """The suffixes of files that are no pictures, the most frequent first."""
     counts = Counter(Path(name).suffix.lower() or "none" for name in found if not is_image(name))
@@ -200,11 +249,15 @@ def _others(found: list[str]) -> str:
 
 
 def _with_parts(
-    root: Path, parts: list[str], options: SourceOptions, progress: Progress | None
+    root: Path,
+    first: str,
+    parts: Mapping[str, str],
+    options: SourceOptions,
+    progress: Progress | None,
 ) -> Examples:
     """A folder that is split into `train` and `test` (or `val`) already."""
-    train = load_folder(root / "train", options, None, progress)
-    part = next((name for name in TEST_PARTS if name in parts), None)
+    train = load_folder(root / first, options, None, progress)
+    part = next((parts[name] for name in TEST_PARTS if name in parts), None)
     if part is None:
         return train
     return replace(train, test=load_folder(root / part, options, train, progress))

@@ -30,6 +30,7 @@ from labelproof.data.encoders.texts import (
 from labelproof.data.examples import Examples, Inputs, Resident
 from labelproof.data.labels import Encoded, encode_labels
 from labelproof.data.readers.column_roles import Roles, assign, read_ids, recognise
+from labelproof.data.readers.delimited import is_number
 from labelproof.data.readers.file_names import outside, printable
 from labelproof.data.readers.image_folder import check_files, labelled_images
 from labelproof.data.readers.leakage import copies, unused_texts
@@ -316,8 +317,11 @@ def _encode_texts(
 
 
 def _odd_texts(texts: list[str], name: str, encoder: AnyTexts) -> tuple[str, ...]:
-    """What to say of texts that are blank, or too long to be read whole."""
+    """What to say of texts that are blank, numbers, or too long to be read whole."""
     counts = {"blank": sum(not text.strip() for text in texts)}
+    numbers = sum(map(is_number, texts))
+    if 2 * numbers > len(texts):
+        counts["numbers"] = numbers
     if not isinstance(encoder, TransformerEncoder):  # whose tokenizer cuts, far earlier
         cut = sum(len(text) > LONGEST for text in texts)
         counts[f"cut after {LONGEST:,} characters"] = cut

@@ -13,7 +13,7 @@ from typing import Any
 from labelproof.csv_cells import plain
 from labelproof.data.encoders.columns import Frame
 from labelproof.data.optional_packages import need
-from labelproof.data.readers.delimited import layout, reading
+from labelproof.data.readers.delimited import check_rows, layout, reading
 from labelproof.data.readers.file_names import printable
 from labelproof.data.readers.sheet_size import check_sheets
 from labelproof.errors import BadInput, RunFailed
@@ -70,12 +70,16 @@ def read_csv(path: Path, words: Sequence[str]) -> Frame:
                 na_values={name: list(BLANKS) for name in others},
                 low_memory=False,
             )
+            last = frame[found.header[-1]]
+            if (last.isna() | (last == "")).any():  # pandas fills up short rows in silence
+                check_rows(path, found)
             for name in words:
                 frame[name] = frame[name].map(plain, na_action="ignore")
             return frame
-        except UnicodeError:
+        except (UnicodeError, BadInput):
             raise
         except (ValueError, pandas.errors.ParserWarning, OverflowError) as error:
+            check_rows(path, found)
             raise BadInput(
                 f"expected rows of {len(found.header)} cells in {printable(path.name)}, but "
                 f"{_first_line(error)}; quote cells that contain {found.delimiter!r}"
