@@ -174,6 +174,17 @@ def test_the_scale_of_scores_is_found_again() -> None:
     assert fit_scale(scores, (2.7 * scores).softmax(1), 1.0) == pytest.approx(2.7, rel=1e-4)
 
 
+def test_a_usual_scale_holds_where_examples_are_few() -> None:
+    """Sure answers on separable scores would have the scale grow without end."""
+    scores = torch.randn(60, 3, generator=torch.Generator().manual_seed(0)).double()
+    sure = torch.eye(3).double()[scores.argmax(1)]
+    assert fit_scale(scores, sure, 1.0) > 100
+    assert fit_scale(scores, sure, 1.0, usual=1.0) < 20
+    many = scores.repeat(200, 1)
+    soft = (2.7 * many).softmax(1)
+    assert fit_scale(many, soft, 1.0, usual=1.0) == pytest.approx(2.7, rel=1e-3)
+
+
 def test_matrices_are_pulled_together_as_far_as_annotators_are_alike() -> None:
     rng = np.random.default_rng(0)
     truth = rng.integers(0, 3, 900)

@@ -24,6 +24,7 @@ Shapes: N examples, A annotators, C classes, V votes.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -76,6 +77,7 @@ class Known:
     annotators: int
     given: Tensor  # (N,) votes an example
     cast: Ballots  # which votes say the same
+    usual: float  # the scale of the scores that fits the votes themselves
 
     def with_told(self, posterior: Tensor) -> Tensor:
         """A posterior (N, C) that is sure of what was told."""
@@ -98,15 +100,16 @@ def known_of(
     votes: Votes, classes: int, scores: Tensor | None = None, told: Tensor | None = None
 ) -> Known:
     """What EM starts from; for the arguments see `annotators.fit_crowd`."""
-    long, given = votes.long(), votes.given
+    long, given, shares = votes.long(), votes.given, vote_shares(votes, classes)
     return Known(
         votes=long,
-        start=vote_shares(votes, classes),
+        start=shares,
         scores=None if scores is None else scores.double(),
         told=told,
         annotators=len(votes.annotators),
         given=given,
         cast=ballots(long, given, classes),
+        usual=1.0 if scores is None else fit_scale(scores.double(), shares, 1.0),
     )
 
 
@@ -192,12 +195,18 @@ def _prior(known: Known, posterior: Tensor, scale: float, temper: float) -> tupl
     shares = (counts / counts.sum()).log()
     if known.scores is None:
         return shares, 0.0
-    scale = fit_scale(known.scores, posterior, scale)
+    scale = fit_scale(known.scores, posterior, scale, known.usual)
     return temper * (scale * known.scores).log_softmax(1) + (1 - temper) * shares, scale
 
 
-def fit_scale(scores: Tensor, posterior: Tensor, start: float, most: int = 20_000) -> float:
-    """The scale under which softmax(scale · scores) is nearest to the posterior, by Newton."""
+def fit_scale(
+    scores: Tensor, posterior: Tensor, start: float, usual: float | None = None, most: int = 20_000
+) -> float:
+    """The scale under which softmax(scale · scores) is nearest to the posterior, by Newton.
+
+    With a usual scale, its logarithm has a N(log usual, 1) prior. Few examples would otherwise
+    agree with a classifier that agrees with them, without end.
+    """
     every = max(1, len(scores) // most)
     scores, posterior = scores[::every], posterior[::every]
     scale = start
@@ -206,6 +215,9 @@ def fit_scale(scores: Tensor, posterior: Tensor, start: float, most: int = 20_00
         mean = (probs * scores).sum(1)
         slope = ((posterior * scores).sum(1) - mean).mean().item()
         bend = ((probs * scores.square()).sum(1) - mean.square()).mean().item()
+        if usual is not None:
+            slope -= math.log(scale / usual) / scale / len(scores)
+            bend += 1 / scale**2 / len(scores)
         step = slope / max(bend, 1e-9)
         scale = min(max(scale + max(-0.5 * scale, min(step, scale)), 1e-3), 1e3)
         if abs(step) < 1e-4 * scale:
