@@ -178,7 +178,7 @@ def test_a_usual_scale_holds_where_examples_are_few() -> None:
     """Sure answers on separable scores would have the scale grow without end."""
     scores = torch.randn(60, 3, generator=torch.Generator().manual_seed(0)).double()
     sure = torch.eye(3).double()[scores.argmax(1)]
-    assert fit_scale(scores, sure, 1.0) > 100
+    assert fit_scale(scores, sure, 1.0) > 50
     assert fit_scale(scores, sure, 1.0, usual=1.0) < 20
     many = scores.repeat(200, 1)
     soft = (2.7 * many).softmax(1)
