@@ -95,3 +95,10 @@ def test_a_short_table_takes_an_old_index_away(rows, tmp_path, monkeypatch):
     monkeypatch.setattr(labels_index, "FEWEST", SIZE + 1)
     labels_file.write_rows(tmp_path, rows, CLASSES)
     assert not (tmp_path / INDEX).exists()
+
+
+def test_a_file_of_holes_is_not_read(tmp_path):
+    with (tmp_path / "labels.csv").open("wb") as file:
+        file.truncate(50 << 30)
+    with pytest.raises(BadInput, match="more bytes than its 3 rows can take"):
+        labels_file.read_rows(tmp_path, ["a", "b"], 3)

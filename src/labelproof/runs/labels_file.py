@@ -23,7 +23,7 @@ COLUMNS = ("index", "id", "given", "suggested", "p_clean", "p_suggested", "margi
 ARRAYS = tuple(name for name in COLUMNS if name != "id")
 CLASSES = ("given", "suggested")
 BLOCK = 1 << 16  # rows held as text at a time
-
+LARGEST, LONG_ROW = 2**28, 2**16  # bytes of a whole file, and more for each row
 RANGES = {"p_clean": (0.0, 1.0), "p_suggested": (0.0, 1.0), "suspect": (0.0, 1.0)}
 
 
@@ -74,6 +74,11 @@ def read_rows(folder: Path, classes: Sequence[str], size: int) -> LabelRows:
         raise BadInput(
             f"{folder} has no {LABELS}: the run has not finished or was copied in part; "
             "finish it with `labelproof fit ... --resume`, or copy it again."
+        )
+    row = LONG_ROW + 8 * max(map(len, classes), default=0)  # two names, in bytes
+    if path.stat().st_size > LARGEST + row * size:
+        raise BadInput(
+            f"{path} has more bytes than its {size} rows can take; restore the run folder."
         )
     found = read_index(folder, len(classes), size)
     if found is not None:

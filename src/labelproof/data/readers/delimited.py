@@ -7,10 +7,11 @@ import difflib
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 from labelproof.csv_cells import plain
 from labelproof.data.readers.file_names import printable
@@ -148,6 +149,10 @@ def reading(path: Path) -> Iterator[None]:
         ) from None
     except csv.Error as error:
         raise BadInput(f"expected a CSV table, but {name} is none ({error})") from None
+    except MemoryError:
+        raise BadInput(
+            f"expected a table that fits into memory, but {name} does not; save it as Parquet"
+        ) from None
     except OSError as error:
         raise BadInput(
             f"expected a readable file, but {name}: {error.strerror or error}; check the path"
@@ -167,9 +172,9 @@ def check_rows(path: Path, found: Layout) -> None:
             pass
 
 
-def _even_rows(file: Iterable[str], path: Path, found: Layout) -> Iterator[list[str]]:
+def _even_rows(file: TextIO, path: Path, found: Layout) -> Iterator[list[str]]:
     """Rows with content below the header."""
-    rows = (row for row in csv.reader(file, delimiter=found.delimiter) if any(row))
+    rows = (row for row in csv.reader(_lines(file), delimiter=found.delimiter) if any(row))
     for number, row in enumerate(itertools.islice(rows, 1, None), 2):
         if len(row) != len(found.header):
             raise BadInput(
@@ -198,8 +203,16 @@ def _encoding(path: Path) -> str:
 
 def _rows(path: Path, encoding: str, delimiter: str, most: int) -> list[list[str]]:
     with reading(path), path.open(encoding=encoding, newline="") as file:
-        rows = (row for row in csv.reader(file, delimiter=delimiter) if any(row))
+        rows = (row for row in csv.reader(_lines(file), delimiter=delimiter) if any(row))
         return list(itertools.islice(rows, most))
+
+
+def _lines(file: TextIO) -> Iterator[str]:
+    """The lines of a file; one without an end would fill the memory."""
+    while line := file.readline(LONGEST_CELL + 1):
+        if len(line) > LONGEST_CELL:
+            raise csv.Error(f"a line has more than {LONGEST_CELL:,} characters")
+        yield line
 
 
 def _check_header(header: tuple[str, ...], rows: Sequence[Sequence[str]], path: Path) -> None:

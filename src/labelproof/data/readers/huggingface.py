@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
@@ -31,8 +32,10 @@ from labelproof.data.readers.reading_options import Progress, SourceOptions
 from labelproof.data.readers.sampling import seen, spread
 from labelproof.data.readers.table import from_frame
 from labelproof.errors import BadInput, RunFailed
+from labelproof.files import read_regular
 
 TEST_PARTS = ("test", "validation", "val")
+LARGEST = 2**24  # bytes of a state.json
 MARKS = ("dataset_dict.json", "dataset_info.json", "state.json")
 
 
@@ -94,6 +97,7 @@ def _load(
     folder: Path, options: SourceOptions, like: Examples | None, progress: Progress | None
 ) -> Examples:
     datasets = need("datasets", "hf", "a saved Hugging Face data set")
+    _check_files(folder)
     found = datasets.load_from_disk(str(folder))
     for part in found.values() if isinstance(found, datasets.DatasetDict) else [found]:
         part.data.table.validate(full=True)  # else Arrow ends the process where offsets are wrong
@@ -108,6 +112,15 @@ def _load(
     if test is None:
         return train
     return replace(train, test=_examples(test, options, train, progress, about))
+
+
+def _check_files(folder: Path) -> None:
+    """Refuse data files that are pipes or devices, which never end, or lie somewhere else."""
+    for state in [*folder.glob("state.json"), *folder.glob("*/state.json")]:
+        for file in json.loads(read_regular(state, LARGEST))["_data_files"]:
+            path = state.parent / file["filename"]
+            if path.parent != state.parent or not path.is_file():
+                raise ValueError(f"{printable(file['filename'])} is no file in {state.parent.name}")
 
 
 def training_part(found: Any, folder: Path) -> Any:

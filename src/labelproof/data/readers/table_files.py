@@ -94,6 +94,8 @@ def _read_lines(path: Path) -> Frame:
             continue
         try:
             row = json.loads(line)
+            if b"\\ud" in line.lower():  # half of a pair is no letter, and cannot be written again
+                json.dumps(row, ensure_ascii=False).encode()
         except (ValueError, RecursionError) as error:
             raise _bad_line(path, number, str(error)) from None
         if not isinstance(row, dict) or any(isinstance(v, (dict, list)) for v in row.values()):
