@@ -7,9 +7,9 @@ import pytest
 import torch
 from sklearn.datasets import load_digits
 
+from labelproof.judging.groups import by_group
 from labelproof.judging.health import (
     Share,
-    by_group,
     leaks,
     merged_classes,
     near_duplicates,
@@ -23,6 +23,7 @@ from labelproof.judging.health import (
     split_classes,
     without_class,
 )
+from labelproof.judging.regions import failing, in_order
 
 
 def _vectors(size: int = 300, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
@@ -90,6 +91,37 @@ def test_what_datalab_finds_is_found() -> None:
     assert set(range(40, 50)) <= ours["outlier"]
 
 
+def test_rows_in_order_are_found_where_datalab_finds_them() -> None:
+    datalab = pytest.importorskip("cleanlab").Datalab
+    x, y = load_digits(return_X_y=True)
+    x, y = x[:600].astype(np.float32), y[:600]
+    rng = np.random.default_rng(0)
+    for order, sorted_ in ((np.argsort(y, kind="stable"), True), (rng.permutation(600), False)):
+        lab = datalab({"y": y[order].tolist()}, label_name="y", verbosity=0)
+        lab.find_issues(features=x[order], issue_types={"non_iid": {}})
+        found = in_order(neighbours(torch.from_numpy(x[order])))
+        assert bool(lab.get_issues()["is_non_iid_issue"].any()) == sorted_ == bool(found)
+    assert len(in_order(neighbours(torch.from_numpy(x[np.argsort(y)])))) > 300
+
+
+def test_a_slow_drift_is_an_order_too() -> None:
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(400, 6)) + np.linspace(0, 2.5, 400)[:, None] * np.eye(6)[0]
+    assert in_order(neighbours(torch.tensor(x)))
+    assert not in_order(neighbours(torch.tensor(x[np.random.default_rng(5).permutation(400)])))
+
+
+def test_regions_where_the_model_fails() -> None:
+    rng = np.random.default_rng(0)
+    x = np.repeat(np.eye(4), 50, axis=0) + 0.05 * rng.normal(size=(200, 4))
+    given = torch.full((200,), 0.9)
+    given[50:100] = 0.05  # labels of a whole group that the model never expects
+    given[[3, 160]] = 0.05  # single wrong labels are none
+    found = failing(neighbours(torch.tensor(x)), given)
+    assert {row for row, _ in found} == set(range(50, 100))
+    assert all(local == pytest.approx(0.05) for _, local in found)
+
+
 def test_what_no_class_fits() -> None:
     vacuity, best = torch.full((200,), 0.1) + 0.01 * torch.rand(200), torch.full((200,), 0.9)
     vacuity[[4, 9]], best[[4, 9]] = torch.tensor([0.8, 0.9]), 0.3
@@ -134,7 +166,10 @@ def test_groups() -> None:
     groups = ["phone"] * 50 + ["scan"] * 50
     clean = torch.cat([torch.full((50,), 0.6), torch.full((50,), 0.95)])
     labels = torch.cat([torch.zeros(50), torch.arange(50) % 2]).long()
-    found = by_group(groups, clean, clean < 0.7, labels, 2)
+    right = torch.cat([torch.full((50,), 0.7), torch.full((50,), 0.9)])
+    found = by_group(groups, clean, clean < 0.7, labels, 2, right)
+    assert [one.accuracy for one in found] == pytest.approx([0.7, 0.9])
+    assert by_group(groups, clean, clean < 0.7, labels, 2)[0].accuracy is None
     assert [(one.name, one.size, one.suspects) for one in found] == [
         ("phone", 50, 50),
         ("scan", 50, 0),

@@ -17,7 +17,8 @@ from labelproof.data.encoders.picture_encoding import PictureEncoding
 from labelproof.data.examples import Examples, Inputs
 from labelproof.data.task import Audit
 from labelproof.files import write_json, written_whole
-from labelproof.judging import health
+from labelproof.judging import health, regions
+from labelproof.judging.groups import by_group
 from labelproof.judging.scores import entropy, vacuity
 from labelproof.judging.verdict import Judged
 from labelproof.run_files import HEALTH, HEALTH_LIST
@@ -102,6 +103,9 @@ def measure(ended: Judged, audit: Audit, train: Examples) -> Iterable[Finding]:
             yield _leaks([(int(test[a]), place[b], apart) for a, b, apart in found], len(test))
         far = health.outliers(near)
         yield _outliers([(place[row], score) for row, score in far], len(rows))
+        yield _in_order([(place[row], share) for row, share in regions.in_order(near)], len(rows))
+        if ended.calibration.scores is not None:
+            yield _failing(ended, near, rows)
         yield _split(health.split_classes(vectors, task.y[rows], len(classes)), classes)
     scores = ended.calibration.scores
     if scores is not None:
@@ -162,6 +166,34 @@ def _outliers(found: Sequence[tuple[int, float]], size: int) -> Finding:
         of="examples",
         share=health.Share(count=len(found), of=size),
         entries=[{"index": row, "score": score} for row, score in found],
+    )
+
+
+def _in_order(found: Sequence[tuple[int, float]], size: int) -> Finding:
+    return Finding(
+        kind="order of rows",
+        title="Rows in an order",
+        advice="Like examples stand beside each other in the data, as if sorted or recorded one "
+        "after the other: split by blocks rather than by single rows.",
+        of="examples",
+        share=health.Share(count=len(found), of=size),
+        entries=[{"index": row, "score": share} for row, share in found],
+    )
+
+
+def _failing(ended: Judged, near: health.Neighbours, rows: Tensor) -> Finding:
+    scores, task = ended.calibration.scores, ended.result.task
+    assert scores is not None
+    probs = ended.calibration.link(scores[rows].double())
+    found = regions.failing(near, probs.gather(1, task.y[rows, None]).squeeze(1))
+    return Finding(
+        kind="failing regions",
+        title="Regions where the model fails",
+        advice="The model hardly ever expects the labels of these examples and their neighbours: "
+        "check the labels together, or collect more examples like them.",
+        of="examples",
+        share=health.Share(count=len(found), of=len(rows)),
+        entries=[{"index": int(rows[row]), "score": local} for row, local in found],
     )
 
 
@@ -241,10 +273,12 @@ def _pictures(train: Examples) -> Iterable[Finding]:
 def _groups(ended: Judged, train: Examples) -> list[dict[str, Any]]:
     if train.groups is None:
         return []
-    table, task = ended.table, ended.result.task
-    found = health.by_group(
-        list(train.groups), table.p_clean, table.suspect, task.y, task.num_classes
-    )
+    table, task, judged = ended.table, ended.result.task, ended.calibration.judgement
+    right = None
+    if judged is not None:
+        named = torch.from_numpy(judged.scores.argmax(1))
+        right = torch.from_numpy(judged.posterior).gather(1, named[:, None]).squeeze(1)
+    found = by_group(train.groups, table.p_clean, table.suspect, task.y, task.num_classes, right)
     return [asdict(one) for one in found]
 
 

@@ -284,6 +284,7 @@ class GroupRecord(Struct):
     high: Share
     suspects: Count
     unusual: Finite
+    accuracy: Share | None = None
 
 
 class HealthRecord(Struct):
