@@ -1,9 +1,12 @@
 """What cleanlab's Datalab finds in the same data, beside our own findings.
 
-Digits of scikit-learn as vectors, with planted near-duplicates, outliers, wrong labels and a rare
-class; or, with --data, an .npz of vectors `x` and labels `y`.
+Digits of scikit-learn as vectors, with planted near-duplicates, outliers, wrong labels, a group of
+labels that are all wrong, and a rare class; or, with --data, an .npz of vectors `x` and labels `y`.
+With --sorted the rows are sorted by class first. Both get the same out-of-fold probabilities of a
+softmax regression; our label issues are those of `find_label_issues`' judge.
 
     python benchmarks/health_vs_datalab.py
+    python benchmarks/health_vs_datalab.py --sorted
 """
 
 from __future__ import annotations
@@ -18,42 +21,87 @@ import torch
 from cleanlab import Datalab
 from sklearn.datasets import load_digits
 
+from labelproof.functional.softmax_regression import cross_fit, folds_of
 from labelproof.judging.health import near_duplicates, neighbours, outliers, rare_classes
+from labelproof.judging.regions import failing, in_order
+from labelproof.sklearn import find_label_issues, label_quality
+
+GROUP = 60  # examples of a group whose labels are at random
+THEIRS = {
+    "label issues": "label",
+    "near duplicates": "near_duplicate",
+    "outliers": "outlier",
+    "rows in an order": "non_iid",
+    "failing regions": "underperforming_group",
+}
+Found = dict[str, set[int]]
 
 
-def planted(seed: int = 0) -> tuple[np.ndarray, np.ndarray, dict[str, set[int]]]:
+def planted(seed: int = 0) -> tuple[np.ndarray, np.ndarray, Found]:
     rng = np.random.default_rng(seed)
     x, y = load_digits(return_X_y=True)
     keep = (y != 3) | (rng.random(len(y)) < 0.05)
     x, y = x[keep].astype(np.float32), y[keep]
-    copied = rng.choice(len(x), 20, replace=False)
-    x = np.concatenate([x, x[copied] + rng.normal(size=(20, 64)) * 0.02])
+    group = 16 - x[:GROUP]  # negatives, labelled at random
+    x, y = np.concatenate([x, group]), np.concatenate([y, rng.integers(0, 10, GROUP)])
+    copied = rng.choice(len(x) - GROUP, 20, replace=False)
+    x = np.concatenate([x, x[copied] + rng.normal(size=(20, 64)) * 0.02]).astype(np.float32)
     y = np.concatenate([y, y[copied]])
-    strange = rng.choice(len(x) - 20, 15, replace=False)
+    rest = np.setdiff1d(np.arange(len(x) - 20 - GROUP), copied)
+    strange, wrong = np.split(rng.permutation(rest)[:115], [15])
     x[strange] = rng.permutation(np.eye(64, dtype=np.float32) * 40)[:15]
-    twice = {*copied.tolist(), *range(len(x) - 20, len(x))} - set(strange.tolist())
-    return x, y, {"near duplicates": twice, "outliers": set(strange.tolist())}
+    y[wrong] = (y[wrong] + rng.integers(1, 10, len(wrong))) % 10
+    spread = np.r_[wrong, len(x) - 20 - GROUP : len(x) - 20]
+    y[spread] = np.where(y[spread] == 3, 4, y[spread])  # the rare class stays rare
+    twice = {*copied.tolist(), *range(len(x) - 20, len(x))}
+    known = {
+        "near duplicates": twice,
+        "outliers": set(strange.tolist()),
+        "label issues": set(wrong.tolist()),
+        "failing regions": set(range(len(x) - 20 - GROUP, len(x) - 20)),
+        "rare classes": {3},
+    }
+    order = rng.permutation(len(x))
+    return x[order], y[order], _moved(known, order)
 
 
-def ours(x: np.ndarray, y: np.ndarray) -> dict[str, set[int]]:
-    near = neighbours(torch.from_numpy(x))
+def _moved(known: Found, order: np.ndarray) -> Found:
+    """The same examples after rows were put in another order."""
+    place = np.argsort(order)
+    rows = {name: set(place[list(found)].tolist()) for name, found in known.items()}
+    return {**rows, "rare classes": known.get("rare classes", set())}
+
+
+def out_of_fold(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    inputs, labels = torch.from_numpy(x), torch.from_numpy(y).long()
+    inputs = (inputs - inputs.mean(0)) / inputs.std(0).clamp_min(1e-6)
+    inputs = 4 * inputs / inputs.square().sum(1).mean().sqrt()
+    fold = folds_of(labels, 5, torch.Generator().manual_seed(0))
+    return cross_fit(inputs, labels, int(y.max()) + 1, fold).log_probs.exp().double().numpy()
+
+
+def ours(x: np.ndarray, y: np.ndarray, probs: np.ndarray) -> Found:
+    near, labels = neighbours(torch.from_numpy(x)), torch.from_numpy(y).long()
+    given = torch.from_numpy(probs).gather(1, labels[:, None]).squeeze(1)
+    wrong = find_label_issues(labels=y, pred_probs=probs)
     return {
+        "label issues": set(np.flatnonzero(wrong).tolist()),
         "near duplicates": {row for a, b, _ in near_duplicates(near) for row in (a, b)},
         "outliers": {row for row, _ in outliers(near)},
-        "rare classes": {code for code, _ in rare_classes(torch.from_numpy(y).long(), y.max() + 1)},
+        "rows in an order": {row for row, _ in in_order(near)},
+        "failing regions": {row for row, _ in failing(near, given)},
+        "rare classes": {code for code, _ in rare_classes(labels, int(y.max()) + 1)},
     }
 
 
-def theirs(x: np.ndarray, y: np.ndarray) -> dict[str, set[int]]:
+def theirs(x: np.ndarray, y: np.ndarray, probs: np.ndarray) -> Found:
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore")
         lab = Datalab({"y": y.tolist()}, label_name="y")
-        wanted = {"outlier": {}, "near_duplicate": {}, "class_imbalance": {}}
-        lab.find_issues(features=x, issue_types=wanted)
+        lab.find_issues(features=x, pred_probs=probs)
     found = lab.get_issues()
     rows = {
-        name: set(np.flatnonzero(found[f"is_{key}_issue"]).tolist())
-        for name, key in (("near duplicates", "near_duplicate"), ("outliers", "outlier"))
+        name: set(np.flatnonzero(found[f"is_{key}_issue"]).tolist()) for name, key in THEIRS.items()
     }
     rare = np.flatnonzero(found["is_class_imbalance_issue"])
     return {**rows, "rare classes": set(y[rare].tolist())}
@@ -63,30 +111,41 @@ def main() -> None:
     options = argparse.ArgumentParser()
     options.add_argument("--data")
     options.add_argument("--label-key", default="y")
+    options.add_argument("--truth-key", help="true labels: which label issues are real")
+    options.add_argument("--sorted", action="store_true", help="sort the rows by class first")
     given = options.parse_args()
-    known: dict[str, set[int]] = {}
+    known: Found = {}
     if given.data:
         arrays = np.load(given.data)
         x, y = arrays["x"][:10_000].astype(np.float32), arrays[given.label_key][:10_000]
         y = y.astype(int)
+        if given.truth_key:
+            known["label issues"] = set(
+                np.flatnonzero(y != arrays[given.truth_key][: len(y)]).tolist()
+            )
     else:
         x, y, known = planted()
-    mine, other = ours(x, y), theirs(x, y)
-    print(
-        f"{'':16} {'ours':>6} {'Datalab':>8} {'both':>6} {'planted':>8} {'ours of planted':>16}"
-        f" {'Datalab of planted':>19}"
-    )
-    for name in mine:
+    if given.sorted:
+        order = np.argsort(y, kind="stable")
+        x, y, known = x[order], y[order], _moved(known, order)
+    probs = out_of_fold(x, y)
+    mine, other = ours(x, y, probs), theirs(x, y, probs)
+    print("| finding | planted | ours | Datalab | both | planted, ours | planted, Datalab |")
+    print("|---|---|---|---|---|---|---|")
+    for name, found in mine.items():
         true = known.get(name)
-        cells = (
-            [str(len(true)), str(len(true & mine[name])), str(len(true & other[name]))]
-            if true
-            else ["", "", ""]
-        )
+        there = len(true) if true else ""
+        parts = (len(true & found), len(true & other[name])) if true else ("", "")
+        both = len(found & other[name])
         print(
-            f"{name:16} {len(mine[name]):6} {len(other[name]):8} "
-            f"{len(mine[name] & other[name]):6} {cells[0]:>8} {cells[1]:>16} {cells[2]:>19}"
+            f"| {name} | {there} | {len(found)} | {len(other[name])} | {both} | {parts[0]} "
+            f"| {parts[1]} |"
         )
+    if known.get("label issues"):
+        most = len(other["label issues"])
+        first = np.argsort(label_quality(labels=y, pred_probs=probs))[:most].tolist()
+        right = len(known["label issues"] & set(first))
+        print(f"\nOur first {most} labels, as many as Datalab lists: {right} are wrong.")
 
 
 if __name__ == "__main__":
