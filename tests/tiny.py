@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from labelproof.data.examples import Inputs, Resident
 from labelproof.data.task import Audit, Task
-from labelproof.nets.small import MLP
+from labelproof.nets.plain import MLP
 from labelproof.training.log import Silent
 from labelproof.training.loop import Result, train
 from labelproof.training.protocol import Method

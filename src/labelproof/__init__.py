@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from labelproof.methods.dpc import DPC
     from labelproof.runs.load import load_model
     from labelproof.sklearn.estimator import NoisyLabelClassifier
-    from labelproof.sklearn.findings import add_findings
-    from labelproof.sklearn.issues import find_label_issues, label_quality
+    from labelproof.sklearn.issues import add_findings, find_label_issues, label_quality
 
 __version__ = "0.1.0"
 __all__ = [

@@ -1,9 +1,14 @@
-"""CSV files of a run folder, each read through its columns: as promised, or one sentence."""
+"""CSV files of a run folder, each read through its columns: as promised, or one sentence.
+
+A cell that begins with `=`, `@`, a tab or a line break, or with `+` or `-` before something that is
+no number but could be a call, gets an apostrophe in front (`safe`): spreadsheets then show it as
+text, not run it. `plain` takes the apostrophe away again."""
 
 from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +16,6 @@ from typing import Any
 
 import msgspec
 
-from labelproof.csv_cells import plain
 from labelproof.errors import BadInput
 from labelproof.files import read_regular
 
@@ -65,3 +69,19 @@ def converted(path: Path, name: str, cells: Sequence[str], kind: Any) -> Any:
         return msgspec.convert(cells, list[kind], strict=False)
     except (msgspec.MsgspecError, ValueError, OverflowError) as error:
         raise BadInput(f"{path} is damaged in the column {name!r} ({error}); {ADVICE}.") from None
+
+
+MARK = "'"
+RISKY = re.compile(r"[=@\t\r\n]|[+-](?=.*[(|!=])", re.DOTALL)
+NUMBER = re.compile(r"[+-]?[0-9.,]+(e[+-]?[0-9]+)?", re.IGNORECASE)
+
+
+def safe(text: str) -> str:
+    """The text as a cell that no spreadsheet runs."""
+    bare = text.lstrip(MARK)
+    return MARK + text if RISKY.match(bare) and not NUMBER.fullmatch(text) else text
+
+
+def plain(cell: str) -> str:
+    """The text that `safe` was given."""
+    return cell[1:] if cell.startswith(MARK) and RISKY.match(cell.lstrip(MARK)) else cell

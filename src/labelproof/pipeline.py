@@ -36,14 +36,12 @@ from labelproof.runs.lock import locked
 from labelproof.runs.prepare import Assembled, prepare
 from labelproof.runs.spec import RunSpec
 from labelproof.training import ranks
-from labelproof.training.kernels import fused, reproducible
-from labelproof.training.log import Reporter, Silent
+from labelproof.training.log import Reporter, Silent, Tensorboard
 from labelproof.training.loop import train
 from labelproof.training.protocol import Method
 from labelproof.training.run import Trunk, pick_device
 from labelproof.training.side_by_side import Beside
-from labelproof.training.tensorboard import Tensorboard
-from labelproof.training.trunk import Net, make_trunk
+from labelproof.training.trunk import Net, fused, make_trunk, reproducible
 
 
 @dataclass(frozen=True, kw_only=True)

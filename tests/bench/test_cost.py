@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from labelproof.bench.cost import units
+from labelproof.bench.duration import units
 from labelproof.methods.ce import CrossEntropy
 from labelproof.methods.mixup import Mixup
 from labelproof.methods.mlnt import MLNT

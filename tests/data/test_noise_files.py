@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from labelproof.data.readers import load
 from labelproof.errors import BadInput
 from labelproof.noise import corrupt_file
-from labelproof.noise.csvtext import find_labels, replaced
+from labelproof.noise.label_files import find_labels, replaced
 
 TABLE = (
     "\ufefffile;label;note\r\n"

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from labelproof import NoisyLabelClassifier
 from labelproof.cli.app import app
 from labelproof.data.examples import Examples, Resident
-from labelproof.nets.small import MLP
+from labelproof.nets.plain import MLP
 from labelproof.views.defaults import vector_views
 
 

@@ -10,8 +10,8 @@ from labelproof.views import (
     PUBLISHED,
     ImageViews,
     VectorViews,
+    defaults,
     image_statistics,
-    statistics,
     vector_statistics,
     views_sheet,
 )
@@ -81,7 +81,7 @@ def test_draws_follow_the_generator_alone():
 
 
 def test_image_statistics_are_those_of_all_pixels(monkeypatch):
-    monkeypatch.setattr(statistics, "CHUNK", 1000)
+    monkeypatch.setattr(defaults, "CHUNK", 1000)
     x = torch.randint(256, (50, 6, 8, 3), generator=rng(1), dtype=torch.uint8)
     x[..., 2] = 40
     mean, std = image_statistics(Resident(x))
@@ -98,7 +98,7 @@ def test_image_statistics_read_an_even_sample():
 
 
 def test_vector_statistics_hold_for_large_means_and_constants(monkeypatch):
-    monkeypatch.setattr(statistics, "CHUNK", 300)
+    monkeypatch.setattr(defaults, "CHUNK", 300)
     x = torch.randn(2000, 3, generator=rng(2)) * torch.tensor([1.0, 0.01, 0.0])
     x += torch.tensor([1e4, -3.0, 0.1])
     inputs = Counting(x)

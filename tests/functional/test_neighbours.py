@@ -5,8 +5,8 @@ import pytest
 import torch
 from sklearn.neighbors import NearestNeighbors
 
-from labelproof.functional import neighbours
-from labelproof.functional.neighbours import label_votes, nearest_by_angle
+from labelproof.functional import contrast
+from labelproof.functional.contrast import label_votes, nearest_by_angle
 
 FEATURES = torch.randn(60, 7, generator=torch.Generator().manual_seed(0))
 
@@ -14,7 +14,7 @@ FEATURES = torch.randn(60, 7, generator=torch.Generator().manual_seed(0))
 @pytest.mark.parametrize("with_self", [True, False])
 @pytest.mark.parametrize("block", [1, 500, 2**24])
 def test_neighbours_are_those_of_another_library(with_self, block, monkeypatch):
-    monkeypatch.setattr(neighbours, "BLOCK", block)
+    monkeypatch.setattr(contrast, "BLOCK", block)
     finder = NearestNeighbors(n_neighbors=9, metric="cosine").fit(FEATURES.numpy())
     expected = finder.kneighbors(FEATURES.numpy() if with_self else None, return_distance=False)
     found = nearest_by_angle(FEATURES, 9, with_self=with_self)

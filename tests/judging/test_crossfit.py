@@ -181,7 +181,7 @@ def test_tensorboard_hears_of_the_run_alone() -> None:
     inner = Silent()
     assert follower(inner) is inner
     assert follower(None) is None
-    tensorboard = pytest.importorskip("labelproof.training.tensorboard")
+    tensorboard = pytest.importorskip("labelproof.training.log")
     assert follower(tensorboard.Tensorboard(Path("nowhere"), inner)) is inner
 
 

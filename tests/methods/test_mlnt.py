@@ -23,7 +23,7 @@ from labelproof.methods.mlnt import (
     neighbour_labels,
     with_slopes,
 )
-from labelproof.nets.small import MLP
+from labelproof.nets.plain import MLP
 from labelproof.recipes.recipe import chosen_net, is_ours, own_data, published, published_names
 from tiny import Interrupting, blobs, interrupted, patterns, same_bits
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from labelproof.functional.neighbours import label_votes, nearest_by_angle
+from labelproof.functional.contrast import label_votes, nearest_by_angle
 from labelproof.methods.ssr import SSR, WIDTH, balanced, balanced_votes, compared
 from tiny import blobs
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labelproof.csv_cells import plain, safe
+from labelproof.csv_files import plain, safe
 from labelproof.data.readers import load
 
 

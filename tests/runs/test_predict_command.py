@@ -15,12 +15,12 @@ from typer.testing import CliRunner
 from fitting import fit
 from labelproof import load_model
 from labelproof.cli.app import app
+from labelproof.cli.predict import header, write_predictions
 from labelproof.data.examples import Resident
 from labelproof.data.readers import load
 from labelproof.data.readers.arrays import from_arrays
 from labelproof.errors import BadInput
 from labelproof.methods.ce import CrossEntropy
-from labelproof.runs.predictions import header, write_predictions
 
 
 def predict(*words: Any) -> str:

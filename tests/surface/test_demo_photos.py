@@ -7,7 +7,7 @@ import csv
 import numpy as np
 from PIL import Image
 
-from labelproof.cli.demo_photos import CLASSES, EACH, EDGE, make_photos
+from labelproof.cli.demo import CLASSES, EACH, EDGE, make_photos
 
 
 def rows(table):

@@ -9,7 +9,7 @@ from torch import nn
 from labelproof import pipeline
 from labelproof.errors import BadInput
 from labelproof.runs.spec import RunSpec
-from labelproof.training import kernels
+from labelproof.training.trunk import fused, reproducible
 
 CPU = torch.device("cpu")
 
@@ -41,7 +41,7 @@ def compiler(monkeypatch):
 
 
 def test_new_trunks_are_compiled_and_keep_their_names(compiler):
-    make = kernels.fused(Doubling, torch.ones(2, 3), CPU)
+    make = fused(Doubling, torch.ones(2, 3), CPU)
     trunk = make()
     assert len(compiler) == 2  # the one that was tried, and this one
     assert list(trunk.state_dict()) == ["layer.weight", "layer.bias"]
@@ -54,7 +54,7 @@ def test_where_the_compiler_fails_trunks_stay_as_they_are(monkeypatch):
 
     monkeypatch.setattr(torch, "compile", broken)
     with pytest.warns(UserWarning, match=r"torch.compile fails here, .* \(no compiler\)"):
-        assert kernels.fused(Doubling, torch.ones(2, 3), CPU) is Doubling
+        assert fused(Doubling, torch.ones(2, 3), CPU) is Doubling
 
 
 def test_second_derivatives_and_compile_are_refused_together():
@@ -77,7 +77,7 @@ def test_the_switch_is_set_and_set_back(wanted, monkeypatch):
     monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
     cudnn = torch.backends.cudnn
     before = (torch.are_deterministic_algorithms_enabled(), cudnn.benchmark, cudnn.deterministic)
-    with kernels.reproducible(wanted):
+    with reproducible(wanted):
         assert torch.are_deterministic_algorithms_enabled() == wanted
         assert (cudnn.benchmark, cudnn.deterministic) == (not wanted, wanted)
     after = (torch.are_deterministic_algorithms_enabled(), cudnn.benchmark, cudnn.deterministic)

@@ -11,8 +11,8 @@ from rich.console import Console
 
 from cases import CASES
 from labelproof.training import log
-from labelproof.training.history import append_metrics, rewrite_metrics
 from labelproof.training.log import Lines, Live, Silent, describe, reporter_for
+from labelproof.training.loop import append_metrics, rewrite_metrics
 from tiny import Interrupting, blobs, interrupted
 
 

@@ -1,16 +1,19 @@
-"""What a person asked of the bench: the grid, the cells to run now, and the command itself."""
+"""What a person asked of the bench: the grid, the cells to run now or elsewhere, the command."""
 
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from labelproof.bench import gpus
 from labelproof.bench.cell import Cell, Experiment, Scale, Sources
 from labelproof.bench.grid_progress import place
-from labelproof.bench.runner import Launcher
+from labelproof.bench.results import is_done
+from labelproof.bench.runner import Launcher, run_cells
 from labelproof.errors import BadInput
+from labelproof.training.settings import nearest
 
 OUT = Path("runs/bench")
 SCALE: Scale = "small"
@@ -92,3 +95,33 @@ class Asked:
 def _named(path: Path | None) -> Path | None:
     """An absolute path as a name alone."""
     return Path(path.name) if path is not None and path.is_absolute() else path
+
+
+def cell_commands(asked: Asked, picked: Sequence[Cell], runs: Path) -> list[str]:
+    """A command for each cell that is not finished; they can run anywhere, in any order."""
+    waiting = {cell.name: cell for cell in picked if not is_done(cell, runs)}
+    return [f"{asked.command()} --cell {shlex.quote(name)}" for name in waiting]
+
+
+def run_one(
+    cells: Sequence[Cell], name: str, runs: Path, jobs: int, launcher: Launcher = "local"
+) -> str:
+    """Run the cell with this name alone; its error, or nothing."""
+    chosen = [cell for cell in cells if cell.name == name]
+    if not chosen:
+        raise BadInput(f"this grid has no cell {name!r}; --print-cells prints them all.")
+    runs.mkdir(parents=True, exist_ok=True)
+    errors = run_cells(
+        chosen[:1], runs, jobs, show=lambda _: None, ended=lambda *_: None, launcher=launcher
+    )
+    return errors.get(name, "")
+
+
+def chosen(
+    what: str, asked: Sequence[str] | None, known: Sequence[str], usual: Sequence[str]
+) -> tuple[str, ...]:
+    """What the user asked for, or the usual; an unknown name is refused."""
+    for name in asked or ():
+        if name not in known:
+            raise BadInput(f"there is no {what} {name!r} here; {nearest(name, list(known))}.")
+    return tuple(dict.fromkeys(asked or usual))

@@ -12,9 +12,8 @@ from rich.table import Table
 
 from labelproof.bench import command_options as opt
 from labelproof.bench import gpus
-from labelproof.bench.asked import OUT, SCALE, Asked, at_a_time
+from labelproof.bench.asked import OUT, SCALE, Asked, at_a_time, cell_commands, run_one
 from labelproof.bench.cell import SCALES, Cell, Scale, Sources
-from labelproof.bench.cluster import cell_commands, run_one
 from labelproof.bench.experiments.all_experiments import NAMES, experiment
 from labelproof.bench.grid_progress import Display, place
 from labelproof.bench.recipe_origin import SETTINGS, settings_files

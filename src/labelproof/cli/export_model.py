@@ -13,9 +13,8 @@ from labelproof.cli.make_report import DataOf, shown_of
 from labelproof.cli.options import EncoderFile
 from labelproof.data.encoders.picture_encoding import PictureEncoding
 from labelproof.data.encoders.texts import AnyTexts
+from labelproof.review.annotation_tools import write_project, write_samples
 from labelproof.review.corrected import check_out
-from labelproof.review.fiftyone import write_samples
-from labelproof.review.label_studio import write_project
 from labelproof.review.with_columns import write_dataset, write_with_findings
 from labelproof.runs.export import export_folder, export_onnx
 from labelproof.runs.export_texts import export_texts

@@ -11,9 +11,9 @@ from rich.console import Console
 
 from labelproof import pipeline
 from labelproof.cli import options as opt
-from labelproof.cli.plan_columns import column_lines
 from labelproof.cli.plan_lines import (
     class_line,
+    column_lines,
     data_line,
     detail_lines,
     duplicate_lines,

@@ -1,19 +1,26 @@
-"""`labelproof predict`: what a trained model says of new data."""
+"""`labelproof predict`: what a trained model says of new data, written a batch at a time."""
 
 from __future__ import annotations
 
+import csv
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
+import torch
 import typer
 from rich.console import Console
 from rich.progress import Progress
 
 from labelproof.cli import options as opt
 from labelproof.cli.read_data import read_like
+from labelproof.csv_files import safe
+from labelproof.data.examples import Examples
 from labelproof.errors import BadInput
+from labelproof.files import without_waiting, written_whole
 from labelproof.runs.load import load_model
-from labelproof.runs.predictions import Written, check_replaced, write_predictions
+from labelproof.runs.model import Model, Prediction
 
 
 def predict(
@@ -65,3 +72,77 @@ def in_words(written: Written, out: Path, replaced: bool = False) -> str:
         share = written.agreeing / written.labelled
         text += f"\nThey agree with {share:.1%} of the labels that came with the data."
     return text
+
+
+COLUMNS = ("id", "label", "confidence", "uncertainty")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Written:
+    """How many rows were written, and how many labels that came with the data were met."""
+
+    rows: int
+    labelled: int
+    agreeing: int
+
+
+def header(classes: Sequence[str]) -> list[str]:
+    """The columns: four of them, then the probability of each class."""
+    return [*COLUMNS, *(f"p_{name}" for name in classes)]
+
+
+def check_replaced(out: Path) -> bool:
+    """Whether predictions are there already; refuses a file that holds something else."""
+    if not out.exists():
+        return False
+    first = b",".join(name.encode() for name in COLUMNS)
+    found = _beginning(out, len(first)) if out.is_file() else None
+    if found not in (first, b""):  # an empty file is nobody's work
+        raise BadInput(f"{out} exists and holds no predictions; name another --out.")
+    return found == first
+
+
+def _beginning(path: Path, size: int) -> bytes:
+    with open(path, "rb", opener=without_waiting) as file:
+        return file.read(size)
+
+
+def write_predictions(
+    model: Model, data: Examples, out: Path, step: Callable[[int], None] = lambda done: None
+) -> Written:
+    """Predict all examples and write a row for each, in order, holding one batch at a time.
+
+    Args:
+        model: the trained model.
+        data: examples read like the training data.
+        out: the CSV file; it appears when it is complete.
+        step: called with the number of rows written so far.
+    """
+    if not out.absolute().parent.is_dir():
+        raise BadInput(f"{out} cannot be written: its folder does not exist; name another --out.")
+    check_replaced(out)
+    agreeing = done = 0
+    with written_whole(out) as aside, aside.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(header(model.classes))
+        for part in model.batches(data.x):
+            writer.writerows(_rows(model, data, part, done))
+            if data.labels is not None:
+                given = torch.as_tensor(data.labels[done : done + len(part.label)])
+                agreeing += int((part.label == given).sum())
+            done += len(part.label)
+            step(done)
+    labelled = done if data.labels is not None else 0
+    return Written(rows=done, labelled=labelled, agreeing=agreeing)
+
+
+def _rows(model: Model, data: Examples, part: Prediction, start: int) -> Iterator[list[str]]:
+    labels, sure, unsure = part.label.tolist(), part.confidence.tolist(), part.uncertainty.tolist()
+    for place, probs in enumerate(part.probabilities.tolist()):
+        name = data.ids[start + place] if data.ids is not None else str(start + place)
+        numbers = (sure[place], unsure[place], *probs)
+        yield [
+            safe(name),
+            safe(model.classes[labels[place]]),
+            *(f"{number:.6f}" for number in numbers),
+        ]

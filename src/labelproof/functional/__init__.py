@@ -3,27 +3,24 @@
 from labelproof.functional.contrast import label_divergence, nt_xent, uniform_selection
 from labelproof.functional.dirichlet import dirichlet_uncertainty
 from labelproof.functional.losses import (
+    Objective,
     calibrated_log_softmax,
     calibrated_softmax,
-    edl_kl,
-    edl_loss,
-    edl_nll,
-    neg_entropy,
-    prior_penalty,
-    soft_cross_entropy,
-    soft_edl_loss,
-)
-from labelproof.functional.mix import Mixed, mix, mixing_weight, mixup, sharpen
-from labelproof.functional.objective import Objective
-from labelproof.functional.robust import (
     clipped_softmax,
     descended,
     early_learning_penalty,
+    edl_kl,
+    edl_loss,
+    edl_nll,
     label_noise,
+    neg_entropy,
     noise_gap,
+    prior_penalty,
+    soft_cross_entropy,
+    soft_edl_loss,
     with_noise,
 )
-from labelproof.functional.schedule import cosine_decay, one_cycle, ramp, sigmoid_ramp, step_decay
+from labelproof.functional.mix import Mixed, mix, mixing_weight, mixup, sharpen
 from labelproof.functional.select import (
     TwoGaussians,
     confident,
@@ -39,7 +36,16 @@ from labelproof.functional.select import (
     repeated,
     two_gaussians,
 )
-from labelproof.functional.small_loss import forget_rate, late_decay, small_loss
+from labelproof.functional.small_loss import (
+    cosine_decay,
+    forget_rate,
+    late_decay,
+    one_cycle,
+    ramp,
+    sigmoid_ramp,
+    small_loss,
+    step_decay,
+)
 from labelproof.functional.softmax_regression import (
     PENALTIES,
     CrossFit,

@@ -1,4 +1,4 @@
-"""How far predictions are from given labels, an even choice among classes, and a contrastive loss.
+"""Divergence of labels, an even choice among classes, a contrastive loss, nearest neighbours.
 
 These are the parts of UniCon (Karim et al., CVPR 2022) that stand by themselves: the divergence it
 scores labels by, the selection that takes as many of every class, and the loss that pulls two views
@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from labelproof.errors import BadInput
@@ -92,3 +93,33 @@ def _directions(features: Tensor) -> Tensor:
     length = torch.linalg.vector_norm(features, dim=1, keepdim=True)
     rows = features / length.clamp(min=NO_LENGTH)
     return torch.where(length > NO_LENGTH, rows, torch.zeros_like(rows))
+
+
+BLOCK = 2**24  # similarities computed at a time
+
+
+def nearest_by_angle(features: Tensor, count: int, *, with_self: bool = False) -> Tensor:
+    """Each row's nearest rows by cosine similarity, itself among them only if asked, (N, K).
+
+    K is `count`, or as many rows as there are.
+    """
+    unit = F.normalize(features, dim=1)
+    count = max(1, min(count, len(unit) if with_self else len(unit) - 1))
+    if len(unit) == 1:
+        return torch.zeros(1, 1, dtype=torch.long, device=unit.device)
+    found = []
+    for start in range(0, len(unit), max(1, BLOCK // len(unit))):
+        rows = unit[start : start + max(1, BLOCK // len(unit))]
+        similarity = rows @ unit.T
+        if not with_self:
+            own = torch.arange(len(rows), device=unit.device)
+            similarity[own, own + start] = -torch.inf
+        found.append(similarity.topk(count, dim=1).indices)
+    return torch.cat(found)
+
+
+def label_votes(labels: Tensor, near: Tensor, classes: int) -> Tensor:
+    """Share of each class among the labels of the neighbours, (N, C)."""
+    votes = torch.zeros(len(near), classes, device=near.device)
+    votes.scatter_add_(1, labels[near], torch.ones_like(near, dtype=votes.dtype))
+    return votes / near.shape[1]

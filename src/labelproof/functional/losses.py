@@ -12,9 +12,12 @@ Shapes: B batch, C classes >= 2.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from labelproof.functional.dirichlet import (
     at_least_single,
@@ -139,3 +142,107 @@ def prior_penalty(probs: Tensor, prior: Tensor | None = None) -> Tensor:
 def soft_cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
     """Cross-entropy -Σ_c t_c ln softmax(o)_c with target distributions (B, C); (B,)."""
     return -(targets * at_least_single(logits).log_softmax(-1)).sum(-1)
+
+
+CLIP = 1e-4  # as released with ELR; it bounds the logarithm below
+
+
+def clipped_softmax(logits: Tensor) -> Tensor:
+    """Softmax kept within [1e-4, 1 - 1e-4], (B, C); rows may then sum to a little more than 1."""
+    return at_least_single(logits).softmax(-1).clamp(CLIP, 1 - CLIP)
+
+
+def early_learning_penalty(logits: Tensor, targets: Tensor) -> Tensor:
+    """The regulariser of ELR, ln(1 - <p, t>): the lower, the more the prediction is as it was.
+
+    Args:
+        logits: (B, C).
+        targets: (B, C) running averages of earlier predictions, each row summing to less than 1.
+
+    Returns:
+        (B,), never above 0; 0 without slope where the target is 0.
+    """
+    return (1 - (clipped_softmax(logits) * targets).sum(-1)).log()
+
+
+def label_noise(labels: Tensor, u: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    """The noise of SOP in given labels: U = u² on the given class, V = v² on every other one.
+
+    Args:
+        labels: (B,) int64 class ids.
+        u: (B, 1) and
+        v: (B, C), factors learned for each example.
+
+    Returns:
+        U and V, both (B, C), kept within [0, 1] and without slope beyond.
+    """
+    given = one_hot(labels, v.shape[-1]).to(v.dtype)
+    return (u**2 * given).clamp(0, 1), (v**2 * (1 - given)).clamp(0, 1)
+
+
+def with_noise(probs: Tensor, plus: Tensor, minus: Tensor) -> Tensor:
+    """What SOP expects of the given labels: p + U - V, made a distribution again, (B, C)."""
+    noisy = (probs + plus - minus).clamp(min=CLIP)
+    return (noisy / noisy.sum(-1, keepdim=True)).clamp(CLIP, 1)
+
+
+def noise_gap(logits: Tensor, labels: Tensor, plus: Tensor, minus: Tensor) -> Tensor:
+    """Squared distance of prediction and noise from the given label, ||h + U - V - y||², (B,).
+
+    h is the predicted class as a one-hot row, so that only the noise has a slope.
+    """
+    given = one_hot(labels, logits.shape[-1])
+    hard = one_hot(logits.argmax(-1), logits.shape[-1])
+    return (hard + plus - minus - given).square().sum(-1)
+
+
+def descended(rows: Tensor, lr: float) -> Tensor:
+    """Leaf `rows` one step of plain gradient descent later; as they were if nothing moved them."""
+    slope = rows.grad
+    return rows.detach() if slope is None else rows.detach() - lr * slope
+
+
+@dataclass(frozen=True)
+class Objective:
+    """A loss and the probabilities that belong to it; `gamma_c` and `beta` are those of L_edl."""
+
+    loss: Literal["ce", "edl"]
+    gamma_c: float  # γ C
+    beta: float  # β, weight of L_kl
+
+    def gamma(self, logits: Tensor) -> float:
+        """γ from γ C; 0 is the plain softmax."""
+        return self.gamma_c / logits.shape[1] if self.loss == "edl" else 0.0
+
+    def probability(self, logits: Tensor) -> Tensor:
+        """Softmax, or the calibrated softmax ρ̂ (eq. 1), (B, C)."""
+        return calibrated_softmax(logits, self.gamma(logits))
+
+    def log_probability(self, logits: Tensor) -> Tensor:
+        """Its logarithm, (B, C)."""
+        return calibrated_log_softmax(logits, self.gamma(logits))
+
+    def of_labels(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Cross-entropy, or L_edl = L_nll + β L_kl (eq. 4 and 5), of hard labels, (B,)."""
+        return edl_loss(logits, labels, self.gamma(logits), self._beta)
+
+    def of_targets(self, logits: Tensor, targets: Tensor) -> Tensor:
+        """The same of soft targets: the expectation over labels drawn from them, (B,)."""
+        return soft_edl_loss(logits, targets, self.gamma(logits), self._beta)
+
+    def divergence(self, logits: Tensor, labels: Tensor) -> Tensor | None:
+        """β L_kl alone (eq. 5), (B,); None where there is no such term."""
+        if not self._beta:
+            return None
+        return self._beta / logits.shape[1] * edl_kl(logits, labels, self.gamma(logits))
+
+    def log_evidence(self, logits: Tensor) -> Tensor | None:
+        """ln(α - 1) of the Dirichlet, (B, C); None where softmax is trained."""
+        if self.loss == "ce":
+            return None
+        gamma = self.gamma(logits)
+        return logits - math.log(gamma) if gamma > 0 else logits
+
+    @property
+    def _beta(self) -> float:
+        return self.beta if self.loss == "edl" else 0.0

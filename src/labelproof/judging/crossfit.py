@@ -25,13 +25,12 @@ from labelproof.functional.softmax_regression import folds_of
 from labelproof.judging.link import Scores
 from labelproof.judging.scores import kind_of_scores, scores
 from labelproof.recipes.sizing import main_batch, with_batch
-from labelproof.training.log import Reporter
+from labelproof.training.log import Reporter, Tensorboard
 from labelproof.training.loop import Result, train
 from labelproof.training.protocol import Method
 from labelproof.training.run import Precision, Trunk, collected, derive_seed, forward_all
 from labelproof.training.settings import settings_of
 from labelproof.training.side_by_side import Work
-from labelproof.training.tensorboard import Tensorboard
 
 FEWEST = 40  # examples, below which a part of them teaches nothing
 STEPS = 400  # optimiser steps below which a half is trained with half the batch

@@ -11,9 +11,8 @@ import torch
 
 from labelproof.data.task import Audit
 from labelproof.judging.calibration import Calibration, How, calibrate, calibrated
-from labelproof.judging.crowd_summary import votes_summary
 from labelproof.judging.label_table import LabelTable, label_table
-from labelproof.judging.summary import summarise
+from labelproof.judging.summary import summarise, votes_summary
 from labelproof.judging.suspects import Rule
 from labelproof.training.log import Reporter
 from labelproof.training.loop import Result

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from labelproof import functional as fn
 from labelproof.data.task import Strong
 from labelproof.errors import BadInput
-from labelproof.functional.neighbours import label_votes, nearest_by_angle
+from labelproof.functional.contrast import label_votes, nearest_by_angle
 from labelproof.nets.heads import linear
 from labelproof.training import settings as hp
 from labelproof.training.batches import Batch, View

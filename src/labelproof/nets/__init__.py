@@ -11,7 +11,7 @@ from labelproof.errors import BadInput
 from labelproof.nets import heads
 from labelproof.nets.heads import MultiHead, feature_width
 from labelproof.nets.inception_resnet_v2 import SMALLEST, InceptionResNetV2
-from labelproof.nets.plain import Compact, EightLayers, LeNet, NineLayers, SixLayers
+from labelproof.nets.plain import MLP, Compact, EightLayers, LeNet, NineLayers, SixLayers, SmallCNN
 from labelproof.nets.resnet import (
     HePreActBlock,
     PreActBlock,
@@ -25,7 +25,6 @@ from labelproof.nets.resnet import (
     resnet101,
     small_resnet,
 )
-from labelproof.nets.small import MLP, SmallCNN
 
 __all__ = [
     "MLP",

@@ -9,11 +9,10 @@ from labelproof.data.task import Audit
 from labelproof.files import write_text
 from labelproof.judging.label_table import LabelRows
 from labelproof.judging.verdict import Judged
-from labelproof.report.beside import write_beside
+from labelproof.report.beside import write_beside, write_measured
 from labelproof.report.example_view import shown_from
 from labelproof.report.facts import Facts, gather
 from labelproof.report.health_measure import write_health
-from labelproof.report.measurements import write_measured
 from labelproof.report.page import render
 from labelproof.run_files import REPORT
 

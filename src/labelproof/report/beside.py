@@ -1,28 +1,34 @@
-"""review.json: what the review page shows beside a label, for the least trusted labels.
+"""What only the end of a run can measure for its pages: report.json, and review.json.
 
-The likeliest classes with their probabilities, and the examples most like it. Both need the model's
-output or all inputs, which only the end of a run has at hand.
+The latter has the likeliest classes of the least trusted labels, and the examples most like them.
+Both need the model's output or all inputs, which only the end of a run has at hand.
 Shapes: N examples, D numbers each, M least trusted.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d
 
+from labelproof import metrics
 from labelproof.data.examples import Examples, Inputs
+from labelproof.data.readers import find_duplicates
+from labelproof.data.task import Audit
 from labelproof.errors import BadInput
 from labelproof.files import write_json
 from labelproof.json_files import read_json
 from labelproof.judging.label_table import LabelRows, knowing_label
 from labelproof.judging.verdict import Judged
-from labelproof.run_files import BESIDE
+from labelproof.run_files import BESIDE, MEASURED
 from labelproof.runs.schemas import BesideRecord
+from labelproof.training.loop import Result
 
 MOST = 3000  # labels that get this
 CLASSES = 3
@@ -106,3 +112,43 @@ def _directions(x: Inputs) -> Floats:
     whole = whole - whole.mean(0)
     norms = whole.norm(dim=1, keepdim=True).clamp_min(1e-12)
     return np.asarray((whole / norms).numpy(), dtype=np.float32)
+
+
+BINS = 10
+MOST_GROUPS = 200  # of duplicates that are written down
+
+
+def write_measured(folder: Path, result: Result, audit: Audit, train: Examples) -> None:
+    """Write report.json of a run that just ended."""
+    content = {**on_test(result, audit), "duplicates": duplicates(train, result.task.y)}
+    write_json(folder / MEASURED, content)
+
+
+def on_test(result: Result, audit: Audit) -> dict[str, Any]:
+    """Reliability diagram and accuracy by class, where test labels are known."""
+    probs, labels = result.test_probabilities, audit.test_y
+    if probs is None or labels is None:
+        return {"test_size": 0, "reliability": None, "class_accuracy": None}
+    right = (probs.argmax(1) == labels).double()
+    number = result.task.num_classes
+    count = torch.bincount(labels, minlength=number)
+    hits = torch.bincount(labels, right, minlength=number)
+    return {
+        "test_size": len(labels),
+        "reliability": vars(metrics.reliability(probs, labels, BINS)),
+        "class_accuracy": [
+            hit / total if total else None
+            for hit, total in zip(hits.tolist(), count.tolist(), strict=True)
+        ],
+    }
+
+
+def duplicates(train: Examples, given: Tensor) -> dict[str, Any]:
+    """Equal inputs, and those of them whose given labels differ."""
+    found = find_duplicates(replace(train, labels=given.numpy()))
+    return {
+        "groups": len(found.groups),
+        "extra": found.extra,
+        "conflicting": len(found.conflicting),
+        "rows": [list(group) for group in found.conflicting[:MOST_GROUPS]],
+    }

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from labelproof.csv_cells import plain
+from labelproof.csv_files import plain
 from labelproof.errors import BadInput
 from labelproof.files import read_regular
 from labelproof.json_files import LARGEST, parse_json, read_json

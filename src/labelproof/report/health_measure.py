@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d
 
-from labelproof.csv_cells import safe
+from labelproof.csv_files import safe
 from labelproof.data.encoders.picture_encoding import PictureEncoding
 from labelproof.data.examples import Examples, Inputs
 from labelproof.data.task import Audit

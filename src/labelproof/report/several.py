@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from labelproof.csv_cells import safe
+from labelproof.csv_files import safe
 from labelproof.files import write_text, written_whole
 from labelproof.judging.label_table import LabelRows
 from labelproof.judging.wording import filled_up

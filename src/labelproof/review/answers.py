@@ -1,8 +1,8 @@
 """Answers that people gave elsewhere, read back as decisions.
 
-Read are Label Studio's exports (JSON, JSON-MIN, CSV), the samples of `labelproof.review.fiftyone`
-after a person changed them, and any CSV or JSON lines with a column `index`, `id`, `file` or
-`file_name` and a column `label`.
+Read are Label Studio's exports (JSON, JSON-MIN, CSV), the samples of FiftyOne after a
+person changed them, and any CSV or JSON lines with a column `index`, `id`, `file` or `file_name`
+and a column `label`.
 """
 
 from __future__ import annotations
@@ -17,12 +17,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from labelproof.csv_cells import plain
+from labelproof.csv_files import plain
 from labelproof.data.readers.file_names import printable
 from labelproof.errors import BadInput
 from labelproof.files import read_regular
-from labelproof.review.fiftyone import REVIEWED
-from labelproof.review.label_studio import CONTROL, LOCAL
+from labelproof.review.annotation_tools import CONTROL, LOCAL, REVIEWED
 from labelproof.runs.reviewed import Reviewed
 
 LARGEST = 2**30  # bytes

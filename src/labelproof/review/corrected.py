@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from labelproof.csv_cells import safe
+from labelproof.csv_files import safe
 from labelproof.errors import BadInput
 from labelproof.files import written_whole
 from labelproof.report.example_view import Nothing, Shown
 from labelproof.review import forms
-from labelproof.review.label_studio import has_files, write_tasks
+from labelproof.review.annotation_tools import has_files, write_tasks
 from labelproof.runs.reviewed import Reviewed
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from labelproof.csv_cells import plain, safe
+from labelproof.csv_files import plain, safe
 from labelproof.data.labels import check_labels, encode, merged
 from labelproof.data.optional_packages import need
 from labelproof.data.readers.delimited import FILE_NAMES, LABEL_NAMES, layout, pick, reading

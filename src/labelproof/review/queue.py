@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from labelproof.errors import BadInput
 from labelproof.judging.label_table import Codes, LabelRows
-from labelproof.runs.decision_lines import Decision
+from labelproof.runs.decisions import Decision
 
 Scope = Literal["suspects", "all"]
 Order = Literal["suspicion", "gain"]

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from labelproof.csv_cells import safe
+from labelproof.csv_files import safe
 from labelproof.data.optional_packages import need
 from labelproof.data.readers.file_names import printable
 from labelproof.data.readers.huggingface import is_saved_dataset, training_part

@@ -27,10 +27,9 @@ from labelproof.files import write_json, written_whole
 from labelproof.functional.waves import Waves, random_waves, with_waves
 from labelproof.run_files import RUN
 from labelproof.runs.export_pictures import check_pictures, with_encoder
-from labelproof.runs.load import Loaded
+from labelproof.runs.load import Loaded, place_of
 from labelproof.runs.manifest import PARTS, write_manifest
 from labelproof.runs.model import Model
-from labelproof.runs.named_encoder import place_of
 from labelproof.runs.seal import sealed
 from labelproof.training import checkpoint
 from labelproof.views import ImageViews, VectorViews

@@ -24,7 +24,7 @@ import torch
 from safetensors.torch import save_file
 
 import labelproof
-from labelproof.csv_cells import safe
+from labelproof.csv_files import safe
 from labelproof.data.examples import Examples
 from labelproof.data.readers import save_like
 from labelproof.data.task import Views

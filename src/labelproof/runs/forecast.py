@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from types import FrameType
 
 from labelproof.errors import RunFailed
 from labelproof.judging.crossfit import FEWEST, fold_count, folds, part_of, suited_to_fold
 from labelproof.judging.tune import settled_for_now, trial_seconds, undecided
 from labelproof.judging.unseen import rounds
-from labelproof.runs.deadline import OutOfTime, at_most
 from labelproof.runs.prepare import Assembled
 from labelproof.training.estimate import Estimate, estimate
 from labelproof.training.protocol import Method
@@ -128,3 +132,27 @@ def duration(seconds: float) -> str:
         return f"{seconds / 60:.1f} minutes"
     whole = max(1, round(seconds))
     return f"{whole} second{'s' * (whole != 1)}"
+
+
+class OutOfTime(Exception):
+    """The work was not done in time."""
+
+
+@contextmanager
+def at_most(seconds: float) -> Iterator[None]:
+    """Raise `OutOfTime` in the block after some seconds, where the system has timers."""
+    timers = "setitimer" in dir(signal) and threading.current_thread() is threading.main_thread()
+    if not timers:  # Windows: the block takes what it takes
+        yield
+        return
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise OutOfTime
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from labelproof.csv_cells import safe
+from labelproof.csv_files import safe
 from labelproof.data.examples import Examples, without
 from labelproof.errors import BadInput
 from labelproof.files import write_text

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from labelproof.csv_cells import plain, safe
-from labelproof.csv_files import long_cells
+from labelproof.csv_files import long_cells, plain, safe
 from labelproof.errors import BadInput
 from labelproof.files import written_whole
 from labelproof.judging.label_table import Codes, LabelRows, Names, Numbers

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from labelproof.csv_cells import safe
-from labelproof.csv_files import converted, read_columns
+from labelproof.csv_files import converted, read_columns, safe
 from labelproof.errors import BadInput
 from labelproof.files import write_json, written_whole
 from labelproof.json_files import read_json

@@ -1,14 +1,17 @@
-"""Telling a person how training goes: a live bar in a terminal, a line an epoch elsewhere."""
+"""Telling a person how training goes: a live bar, a line an epoch, or curves for TensorBoard."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
+
+from labelproof.errors import BadInput
 
 
 class Reporter(Protocol):
@@ -174,3 +177,48 @@ def describe(line: Mapping[str, Any]) -> str:
 def reporter_for(console: Console) -> Reporter:
     """The live bar on a terminal, lines elsewhere."""
     return Live(console) if console.is_terminal else Lines(console)
+
+
+class Tensorboard:
+    """Writes each epoch's numbers to an event folder, and passes everything on to `inner`."""
+
+    def __init__(self, folder: Path, inner: Reporter) -> None:
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError as error:
+            raise BadInput(
+                'TensorBoard is not installed; pip install "labelproof[track]", or leave out '
+                "--tensorboard."
+            ) from error
+        self._make, self._folder, self._inner = SummaryWriter, folder, inner
+
+    @property
+    def inner(self) -> Reporter:
+        """Who tells a person."""
+        return self._inner
+
+    def start(self, name: str, epochs: int, done: int, unit: str = "epochs") -> None:
+        """Open the event file; what a resumed run repeats is dropped from the curves."""
+        self._writer = self._make(str(self._folder), purge_step=done + 1)
+        self._inner.start(name, epochs, done)
+
+    def begin(self, phase: str) -> None:
+        """Pass on."""
+        self._inner.begin(phase)
+
+    def step(self) -> None:
+        """Pass on."""
+        self._inner.step()
+
+    def epoch(self, line: Mapping[str, Any]) -> None:
+        """Write the numbers of an epoch."""
+        for name, value in line.items():
+            if isinstance(value, (int, float)) and name != "epoch":
+                self._writer.add_scalar(name, value, line["epoch"])
+        self._writer.flush()
+        self._inner.epoch(line)
+
+    def close(self) -> None:
+        """Close the event file."""
+        self._writer.close()
+        self._inner.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,10 +16,10 @@ from labelproof import metrics
 from labelproof.data.examples import Inputs
 from labelproof.data.task import Audit, Task
 from labelproof.errors import BadInput
+from labelproof.files import finite, write_text
 from labelproof.nets.sharded import Sharded
-from labelproof.run_files import CHECKPOINT
+from labelproof.run_files import CHECKPOINT, METRICS
 from labelproof.training import checkpoint, ranks
-from labelproof.training.history import append_metrics, rewrite_metrics
 from labelproof.training.log import Reporter, Silent
 from labelproof.training.protocol import Method, Phase
 from labelproof.training.run import Precision, Run, Trunk, collected, forward_all
@@ -247,3 +248,14 @@ def _keep(folder: Path | None, state: Any, history: list[Line]) -> None:
         return
     append_metrics(folder, history[-1])
     checkpoint.save(folder / CHECKPOINT, {"state": checkpoint.pack(state), "history": history})
+
+
+def append_metrics(folder: Path, line: dict[str, Any]) -> None:
+    """Add one epoch."""
+    with (folder / METRICS).open("a", encoding="utf-8") as file:
+        file.write(json.dumps(finite(line)) + "\n")
+
+
+def rewrite_metrics(folder: Path, history: list[dict[str, Any]]) -> None:
+    """Make the file say what the checkpoint knows (a kill may have come between the two)."""
+    write_text(folder / METRICS, "".join(json.dumps(finite(line)) + "\n" for line in history))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from labelproof.bench.asked import chosen
 from labelproof.bench.cell import Cell, Experiment, Scale, Sources, seeded
 from labelproof.bench.results import AP, AUROC, BEST, ECE, LAST, SECONDS, Results
 from labelproof.bench.scales import lasting
-from labelproof.bench.subset import chosen
 from labelproof.bench.tables import Table, closing, entry
 from labelproof.methods import METHODS
 from labelproof.runs.spec import RunSpec

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from labelproof.bench.asked import chosen
 from labelproof.bench.cell import Cell, Experiment, Maker, Scale, Sources, seeded
 from labelproof.bench.results import (
     AP,
@@ -24,7 +25,6 @@ from labelproof.bench.scales import (
     own_form,
     synthetic_settings,
 )
-from labelproof.bench.subset import chosen
 from labelproof.bench.tables import listing
 from labelproof.methods import METHODS
 

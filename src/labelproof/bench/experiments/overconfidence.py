@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from labelproof.bench.asked import chosen
 from labelproof.bench.cell import Cell, Experiment, Scale, Sources, seeded
 from labelproof.bench.experiments import overconfidence_figures as drawn
 from labelproof.bench.experiments import overconfidence_tables as tables
@@ -26,7 +27,6 @@ from labelproof.bench.scales import (
     published_form,
     synthetic_settings,
 )
-from labelproof.bench.subset import chosen
 from labelproof.bench.tables import closing
 from labelproof.errors import BadInput
 from labelproof.runs.spec import RunSpec

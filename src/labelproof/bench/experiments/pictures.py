@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from labelproof.bench import figures
+from labelproof.bench.asked import chosen
 from labelproof.bench.cell import Cell, Experiment, Scale, Sources, seeded
 from labelproof.bench.experiments.ablation import PARTS
 from labelproof.bench.grid_progress import history
@@ -29,7 +30,6 @@ from labelproof.bench.results import (
     mean_spread,
 )
 from labelproof.bench.scales import STAR, array_spec, lasting
-from labelproof.bench.subset import chosen
 from labelproof.bench.tables import Table, closing, listing
 from labelproof.runs.spec import RunSpec
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from labelproof.bench.asked import chosen
 from labelproof.bench.cell import Cell, Experiment, Maker, Scale, Sources, seeded
 from labelproof.bench.prepared_data import LABEL_SETS, tiny_vectors, vectors_file
 from labelproof.bench.results import (
@@ -25,7 +26,6 @@ from labelproof.bench.results import (
     Results,
 )
 from labelproof.bench.scales import array_spec, lasting
-from labelproof.bench.subset import chosen
 from labelproof.bench.tables import entry, listing
 from labelproof.methods import METHODS
 from labelproof.runs.spec import RunSpec

@@ -10,10 +10,10 @@ import torch
 
 from labelproof import metrics
 from labelproof.bench import published_numbers as published
+from labelproof.bench.asked import chosen
 from labelproof.bench.cell import Cell, Experiment, Scale, Sources, seeded
 from labelproof.bench.results import Metric, Record, Results, number
 from labelproof.bench.scales import EPOCHS, NETS, STAR, lasting, published_spec
-from labelproof.bench.subset import chosen
 from labelproof.bench.tables import Table, closing, entry
 from labelproof.data.readers import load
 from labelproof.data.readers.published.locate import locate

@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from labelproof.bench.asked import chosen
 from labelproof.bench.cell import Cell, Experiment, Maker, Scale, Sources, seeded
 from labelproof.bench.experiments import yardstick_tables as tables
 from labelproof.bench.results import Results
 from labelproof.bench.scales import array_spec, lasting
-from labelproof.bench.subset import chosen
 from labelproof.bench.yardstick_sets import HUMAN_SETS, LARGE_SETS, SETS, YardSet
 from labelproof.runs.spec import RunSpec
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-from labelproof.csv_cells import plain
+from labelproof.csv_files import plain
 from labelproof.data.readers.file_names import printable
 from labelproof.errors import BadInput
 

@@ -44,7 +44,7 @@ from labelproof.data.readers.table_files import (
     read_frame,
     read_header,
 )
-from labelproof.data.readers.voted_frame import with_majority
+from labelproof.data.readers.votes_beside import with_majority
 from labelproof.data.votes import Votes
 from labelproof.errors import BadInput
 
