@@ -22,8 +22,8 @@ from labelproof.judging.agreement import (
     krippendorff_alpha,
     most_confused,
 )
-from labelproof.judging.crowd_em import Crowd
 from labelproof.judging.calibration import Calibration
+from labelproof.judging.crowd_em import Crowd
 from labelproof.judging.judgement import shares_of_rows
 from labelproof.judging.label_table import LabelTable
 from labelproof.judging.trust import NOT_JUDGED, doubts

@@ -14,7 +14,7 @@ from labelproof.data.encoders.columns import Frame, kind_of
 from labelproof.data.examples import Examples
 from labelproof.data.readers.delimited import FILE_NAMES, LABEL_NAMES, pick, required
 from labelproof.data.readers.file_names import is_image, printable
-from labelproof.data.readers.reading_options import SourceOptions
+from labelproof.data.readers.reading_options import Reading, SourceOptions
 from labelproof.data.readers.vote_table import pick_annotators
 from labelproof.errors import BadInput
 
@@ -48,13 +48,11 @@ class Roles:
         return {role: name for role, name in parts.items() if not (several and role == "label")}
 
 
-def assign(
-    header: Sequence[str], options: SourceOptions, like: Examples | None, path: Path
-) -> Roles:
+def assign(header: Sequence[str], how: Reading, path: Path) -> Roles:
     """The roles of columns, by options and by the usual names."""
-    name = printable(path.name)
-    if like is not None:
-        return _assign_like(header, options, like)
+    name, options = printable(path.name), how.options
+    if how.like is not None:
+        return _assign_like(header, options, how.like)
     if options.labels is not None:
         return _assign_beside(header, options, path)
     several = _annotators(header, options, name)

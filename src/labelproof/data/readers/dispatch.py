@@ -17,7 +17,7 @@ from labelproof.data.readers.npy import load_npy
 from labelproof.data.readers.npz import load_npz
 from labelproof.data.readers.parquet import load_parquet
 from labelproof.data.readers.published.named import NAMES, load_named
-from labelproof.data.readers.reading_options import Progress, SourceOptions
+from labelproof.data.readers.reading_options import Progress, Reading, SourceOptions
 from labelproof.data.readers.shards import is_shards, load_shards
 from labelproof.data.readers.table import load_table
 from labelproof.data.readers.table_files import PARQUET
@@ -58,9 +58,9 @@ def load(
         return encode_like(pictures, like, options.cache or default_cache(), progress)
     if like is None:
         _check_options(data, options)
-    path = Path(data)
+    path, how = Path(data), Reading(options=options, like=like, progress=progress)
     if str(data) in NAMES:
-        found = load_named(str(data), options, like, progress)
+        found = load_named(str(data), how)
         return _with_note(found, f"{data} is the built-in set") if path.exists() else found
     if not path.exists():
         raise BadInput(
@@ -73,21 +73,21 @@ def load(
             "save the data as a file first"
         )
     if path.suffix.lower() == ".npz":
-        return load_npz(path, options, like)
+        return load_npz(path, how)
     if path.suffix.lower() == ".npy":
-        return load_npy(path, options, like)
+        return load_npy(path, how)
     if path.is_dir() and is_saved_dataset(path):
-        return load_saved(path, options, like, progress)
+        return load_saved(path, how)
     if path.is_dir() and like is None and is_shards(path):
         return load_shards(path, options.merge_labels)
     if path.is_dir():
-        return load_folder(path, options, like, progress)
+        return load_folder(path, how)
     if path.suffix.lower() in PARQUET:
-        return load_parquet(path, options, like, progress)
+        return load_parquet(path, how)
     if path.suffix.lower() in TABLES:
-        return load_table(path, options, like, progress)
+        return load_table(path, how)
     if like is not None and is_image(path.name):
-        return load_picture(path, options, like, progress)
+        return load_picture(path, how)
     raise BadInput(
         "expected an .npz or .npy file, a table (CSV, Parquet, JSON lines, Excel) or a folder, but "
         f"{printable(path.name)} is none of these by its suffix; {_instead(path)}"

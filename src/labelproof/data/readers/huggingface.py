@@ -28,7 +28,7 @@ from labelproof.data.readers.in_batches import (
 )
 from labelproof.data.readers.picture_bytes import open_picture
 from labelproof.data.readers.pixels import Unreadable
-from labelproof.data.readers.reading_options import Progress, SourceOptions
+from labelproof.data.readers.reading_options import Reading, Told
 from labelproof.data.readers.sampling import seen, spread
 from labelproof.data.readers.table import from_frame
 from labelproof.errors import BadInput, RunFailed
@@ -74,16 +74,11 @@ class RowBlobs:
         return f"{self.rows._fingerprint}/{self.column}"
 
 
-def load_saved(
-    folder: Path,
-    options: SourceOptions,
-    like: Examples | None = None,
-    progress: Progress | None = None,
-) -> Examples:
+def load_saved(folder: Path, how: Reading) -> Examples:
     """Examples of a saved data set; a saved dictionary has a training and perhaps a test part."""
     need("datasets", "hf", "a saved Hugging Face data set")
     try:
-        return _load(folder, options, like, progress)
+        return _load(folder, how)
     except (BadInput, RunFailed):
         raise
     except Exception as error:  # the library fails in many ways on a damaged folder
@@ -93,9 +88,7 @@ def load_saved(
         ) from None
 
 
-def _load(
-    folder: Path, options: SourceOptions, like: Examples | None, progress: Progress | None
-) -> Examples:
+def _load(folder: Path, how: Reading) -> Examples:
     datasets = need("datasets", "hf", "a saved Hugging Face data set")
     _check_files(folder)
     found = datasets.load_from_disk(str(folder))
@@ -103,15 +96,15 @@ def _load(
         part.data.table.validate(full=True)  # else Arrow ends the process where offsets are wrong
     about = {"source": "hugging face", "path": str(folder)}
     if not isinstance(found, datasets.DatasetDict):
-        return _examples(found, options, like, progress, about)
+        return _examples(found, how, about)
     test = next((found[name] for name in TEST_PARTS if name in found), None)
-    if like is not None:
+    if how.like is not None:
         part = test if test is not None else next(iter(found.values()))
-        return _examples(part, options, like, progress, about)
-    train = _examples(training_part(found, folder), options, None, progress, about)
+        return _examples(part, how, about)
+    train = _examples(training_part(found, folder), how, about)
     if test is None:
         return train
-    return replace(train, test=_examples(test, options, train, progress, about))
+    return replace(train, test=_examples(test, replace(how, like=train), about))
 
 
 def _check_files(folder: Path) -> None:
@@ -135,41 +128,34 @@ def training_part(found: Any, folder: Path) -> Any:
     )
 
 
-def _examples(
-    rows: Any,
-    options: SourceOptions,
-    like: Examples | None,
-    progress: Progress | None,
-    about: dict[str, Any],
-) -> Examples:
+def _examples(rows: Any, how: Reading, about: dict[str, Any]) -> Examples:
     datasets = need("datasets", "hf", "a saved Hugging Face data set")
-    label = _label_column(rows, options, like, datasets)
-    options = replace(options, label_column=label or options.label_column)
-    roles = assign(rows.column_names, options, like, Path(about["path"]))
+    label = _label_column(rows, how, datasets)
+    options = replace(how.options, label_column=label or how.options.label_column)
+    how = replace(how, options=options)
+    roles = assign(rows.column_names, how, Path(about["path"]))
     names = _class_names(rows, roles.label, datasets)
     image = _image_column(rows, roles, datasets)
     if image is not None:
-        return _images(rows, image, roles, names, options, like, progress, about)
+        return _images(rows, image, roles, names, how, about)
     if options.sample is not None and len(rows) > options.sample:
         about = {**about, **seen(options.sample, len(rows))}
         rows = rows.select(spread(len(rows), options.sample).tolist())
     vectors = [name for name in rows.column_names if _is_vector(rows.features[name])]
     if vectors and roles.text is None:
-        return _vectors(rows, vectors, roles, names, options, like, about)
+        return _vectors(rows, vectors, roles, names, how, about)
     frame = rows.remove_columns([n for n in options.drop_columns if n in rows.column_names])
-    return from_frame(frame.to_pandas(), roles, options, like, progress, about, 0, names)
+    return from_frame(frame.to_pandas(), roles, how, about, 0, names)
 
 
-def _label_column(
-    rows: Any, options: SourceOptions, like: Examples | None, datasets: Any
-) -> str | None:
+def _label_column(rows: Any, how: Reading, datasets: Any) -> str | None:
     """The column an option names, or has a usual name, or is the only one of class labels."""
-    found = None
-    if like is None:
+    found, wanted = None, how.options.label_column
+    if how.like is None:
         folder = Path("the data set")
-        found = pick(rows.column_names, options.label_column, LABEL_NAMES, folder, "--label-column")
+        found = pick(rows.column_names, wanted, LABEL_NAMES, folder, "--label-column")
     labels = [n for n, kind in rows.features.items() if isinstance(kind, datasets.ClassLabel)]
-    return found or (labels[0] if len(labels) == 1 and options.label_column is None else None)
+    return found or (labels[0] if len(labels) == 1 and wanted is None else None)
 
 
 def _class_names(rows: Any, label: str | None, datasets: Any) -> Sequence[str] | None:
@@ -200,25 +186,20 @@ def _images(
     column: str,
     roles: Roles,
     names: Sequence[str] | None,
-    options: SourceOptions,
-    like: Examples | None,
-    progress: Progress | None,
+    how: Reading,
     about: dict[str, Any],
 ) -> Examples:
     datasets = need("datasets", "hf", "a saved Hugging Face data set")
     encoded = rows.select_columns([column]).cast_column(column, datasets.Image(decode=False))
-    return labelled_images(
-        RowBlobs(encoded, column),
-        _values(rows, roles.label),
-        options,
-        like,
-        progress,
+    told = Told(
+        given=_values(rows, roles.label),
         truth=_values(rows, roles.truth),
-        ids=[printable(str(v)) for v in rows[roles.id]] if roles.id is not None else None,
         names=names,
-        about={**about, "columns": roles.present()},
+        ids=_ids(rows, roles),
         what=f"the label column {roles.label!r} of {Path(about['path']).name}",
     )
+    about = {**about, "columns": roles.present()}
+    return labelled_images(RowBlobs(encoded, column), told, how, about)
 
 
 def _vectors(
@@ -226,8 +207,7 @@ def _vectors(
     columns: list[str],
     roles: Roles,
     names: Sequence[str] | None,
-    options: SourceOptions,
-    like: Examples | None,
+    how: Reading,
     about: dict[str, Any],
 ) -> Examples:
     if len(columns) > 1:
@@ -238,15 +218,15 @@ def _vectors(
     name = printable(Path(about["path"]).name)
     vectors = _in_batches(rows, columns[0], f"the column {columns[0]!r} of {name}")
     return from_arrays(
-        vectors.kept(options),
+        vectors.kept(how.options),
         _values(rows, roles.label),
         truth=_values(rows, roles.truth),
-        ids=[printable(str(v)) for v in rows[roles.id]] if roles.id is not None else None,
+        ids=_ids(rows, roles),
         classes=names,
-        like=like,
+        like=how.like,
         name=name,
         about={**about, "columns": roles.present()},
-        merge=options.merge_labels,
+        merge=how.options.merge_labels,
     )
 
 
@@ -273,6 +253,10 @@ def _in_batches(rows: Any, column: str, what: str) -> InBatches:
         dtype=kept_type(first.dtype),
         batches=lambda: batches(rows_a_batch(first.shape[1])),
     )
+
+
+def _ids(rows: Any, roles: Roles) -> list[str] | None:
+    return [printable(str(v)) for v in rows[roles.id]] if roles.id is not None else None
 
 
 def _values(rows: Any, column: str | None) -> npt.NDArray[Any] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from labelproof.data.examples import Examples, Repeated
-from labelproof.data.labels import encode_labels, label_notes
+from labelproof.data.labels import label_notes
 from labelproof.data.readers.delimited import (
     FILE_NAMES,
     LABEL_NAMES,
@@ -24,10 +24,9 @@ from labelproof.data.readers.delimited import (
 from labelproof.data.readers.file_names import is_image, outside, printable, subfolders, walk
 from labelproof.data.readers.picture_bytes import Blobs, FileBlobs
 from labelproof.data.readers.picture_inputs import Pictures, prepare
-from labelproof.data.readers.reading_options import Progress, SourceOptions
+from labelproof.data.readers.reading_options import Reading, Told
 from labelproof.data.readers.sampling import few_pictures, seen
 from labelproof.data.readers.votes_beside import votes_by_file
-from labelproof.data.votes import Votes
 from labelproof.errors import BadInput
 
 TRAIN_PARTS = ("train", "training")  # in small letters
@@ -35,20 +34,15 @@ TEST_PARTS = ("test", "testing", "val", "valid", "validation")
 NOT_READ = (".heic", ".heif", ".avif", ".raw", ".cr2", ".nef", ".arw", ".dng", ".psd", ".svg")
 
 
-def load_folder(
-    root: Path,
-    options: SourceOptions,
-    like: Examples | None = None,
-    progress: Progress | None = None,
-) -> Examples:
+def load_folder(root: Path, how: Reading) -> Examples:
     """Pictures of a folder: by `options.labels` if given, by class folders otherwise."""
-    if options.labels is not None and like is None:
-        return _labelled_by_csv(root, options.labels, options, progress)
+    if how.options.labels is not None and how.like is None:
+        return _labelled_by_csv(root, how.options.labels, how)
     root = _unwrapped(root)
     parts = {name.lower(): name for name in subfolders(root)}
     train = next((parts[name] for name in TRAIN_PARTS if name in parts), None)
-    if like is None and train and set(parts) <= {train.lower(), *TEST_PARTS}:
-        return _with_parts(root, train, parts, options, progress)
+    if how.like is None and train and set(parts) <= {train.lower(), *TEST_PARTS}:
+        return _with_parts(root, train, parts, how)
     found = list(walk(root))
     files = [name for name in found if is_image(name)]
     if not files:
@@ -58,61 +52,33 @@ def load_folder(
         )
     about: dict[str, Any] = {"source": "folder", "path": str(root), "warnings": []}
     about["warnings"] += _left_out(found, files)
-    if like is None:
+    if how.like is None:
         about["warnings"] += _folder_notes([*parts.values()], files)
-    return _by_class(root, files, options, like, progress, about)
+    return _by_class(root, files, how, about)
 
 
-def load_picture(
-    path: Path, options: SourceOptions, like: Examples, progress: Progress | None = None
-) -> Examples:
+def load_picture(path: Path, how: Reading) -> Examples:
     """One picture to predict on."""
     about = {"source": "image", "path": str(path)}
-    blobs = FileBlobs(str(path.parent), [path.name])
-    return labelled_images(blobs, None, options, like, progress, about=about)
+    return labelled_images(FileBlobs(str(path.parent), [path.name]), Told(), how, about)
 
 
-def labelled_images(
-    blobs: Blobs,
-    given: Any,
-    options: SourceOptions,
-    like: Examples | None,
-    progress: Progress | None,
-    *,
-    about: dict[str, Any],
-    truth: Any = None,
-    ids: list[str] | None = None,
-    names: Sequence[str] | None = None,
-    what: str = "the folder names",
-    first_row: int = 0,
-    votes: Votes | None = None,
-    groups: Sequence[str] | None = None,
-) -> Examples:
+def labelled_images(blobs: Blobs, told: Told, how: Reading, about: dict[str, Any]) -> Examples:
     """Examples of files with their labels, less the files that cannot be read."""
-    known = like.classes if like is not None else None
-    if options.shard is not None:
-        blobs, (given, truth, ids) = _part(blobs, options.shard, (given, truth, ids))
-    coded = encode_labels(
-        given,
-        size=len(blobs),
-        truth=truth,
-        names=names,
-        known=known,
-        what=what,
-        first_row=first_row,
-        merge=options.merge_labels,
-    )
-    pictures = _pictures(blobs, options, like, progress, printable(about["path"]))
+    if how.options.shard is not None:
+        blobs, told = _part(blobs, how.options.shard, told)
+    coded, votes, ids = told.coded(len(blobs), how), told.votes, told.ids
+    pictures = _pictures(blobs, how, printable(about["path"]))
     rows = pictures.rows
     labels = coded.labels[rows] if coded.labels is not None else None
-    rare = label_notes(labels, coded.classes) if labels is not None and like is None else ()
+    rare = label_notes(labels, coded.classes) if labels is not None and how.like is None else ()
     return Examples(
         x=pictures.x,
         labels=labels,
         truth=coded.truth[rows] if coded.truth is not None else None,
         ids=[ids[row] if ids is not None else blobs.name(row) for row in rows],
         classes=coded.classes,
-        groups=[groups[row] for row in rows] if groups else None,
+        groups=[told.groups[row] for row in rows] if told.groups else None,
         votes=votes.part(torch.as_tensor(rows)) if votes else None,
         about={
             **about,
@@ -127,18 +93,13 @@ def labelled_images(
     )
 
 
-def _pictures(
-    blobs: Blobs,
-    options: SourceOptions,
-    like: Examples | None,
-    progress: Progress | None,
-    what: str,
-) -> Pictures:
+def _pictures(blobs: Blobs, how: Reading, what: str) -> Pictures:
     """All pictures; or for a plan a few that stand for all."""
-    few = few_pictures(blobs) if options.sample is not None else None
+    few = few_pictures(blobs) if how.options.sample is not None else None
     if few is None:
-        return prepare(blobs, options, like, progress, what)
-    found = prepare(few, replace(options, max_bad=1.0, cache=None), like, None, what)
+        return prepare(blobs, how, what)
+    lenient = replace(how.options, max_bad=1.0, cache=None)
+    found = prepare(few, Reading(options=lenient, like=how.like), what)
     return Pictures(
         x=Repeated(found.x, len(blobs)),
         rows=np.arange(len(blobs)),
@@ -146,13 +107,14 @@ def _pictures(
     )
 
 
-def _part(blobs: Blobs, shard: tuple[int, int], columns: Any) -> tuple[Blobs, list[Any]]:
+def _part(blobs: Blobs, shard: tuple[int, int], told: Told) -> tuple[Blobs, Told]:
     """Every n-th picture from the i-th on, and the same rows of what belongs to them."""
     if not isinstance(blobs, FileBlobs):
         raise BadInput("expected picture files for --shard, but these lie inside a data set")
-    rows = slice(shard[0] - 1, None, shard[1])
-    parts = [column[rows] if column is not None else None for column in columns]
-    return FileBlobs(blobs.root, blobs.files[rows]), parts
+    rows, names = slice(shard[0] - 1, None, shard[1]), ("given", "truth", "ids")
+    columns = {name: vars(told)[name] for name in names if vars(told)[name] is not None}
+    part = replace(told, **{name: column[rows] for name, column in columns.items()})
+    return FileBlobs(blobs.root, blobs.files[rows]), part
 
 
 def _bad_note(pictures: Pictures) -> list[str]:
@@ -160,14 +122,8 @@ def _bad_note(pictures: Pictures) -> list[str]:
     return [f"{count} files could not be read and were left out"] if count else []
 
 
-def _by_class(
-    root: Path,
-    files: list[str],
-    options: SourceOptions,
-    like: Examples | None,
-    progress: Progress | None,
-    about: dict[str, Any],
-) -> Examples:
+def _by_class(root: Path, files: list[str], how: Reading, about: dict[str, Any]) -> Examples:
+    like = how.like
     inside = [name for name in files if "/" in name]
     labels: list[str] | None = [printable(name.split("/", 1)[0]) for name in inside]
     if like is not None and not set(labels or ()) & set(like.classes or ()):
@@ -185,9 +141,8 @@ def _by_class(
     elif len(inside) < len(files):
         note = f"{len(files) - len(inside)} images outside the class folders were left out"
         about["warnings"].append(note)
-    blobs = FileBlobs(str(root), inside)
-    what = f"the class folders of {printable(str(root))}"
-    return labelled_images(blobs, labels, options, like, progress, about=about, what=what)
+    told = Told(given=labels, what=f"the class folders of {printable(str(root))}")
+    return labelled_images(FileBlobs(str(root), inside), told, how, about)
 
 
 def _unwrapped(root: Path) -> Path:
@@ -248,27 +203,19 @@ def _others(found: list[str]) -> str:
     return f" ({listed})" if listed else ""
 
 
-def _with_parts(
-    root: Path,
-    first: str,
-    parts: Mapping[str, str],
-    options: SourceOptions,
-    progress: Progress | None,
-) -> Examples:
+def _with_parts(root: Path, first: str, parts: Mapping[str, str], how: Reading) -> Examples:
     """A folder that is split into `train` and `test` (or `val`) already."""
-    train = load_folder(root / first, options, None, progress)
+    train = load_folder(root / first, how)
     part = next((parts[name] for name in TEST_PARTS if name in parts), None)
     if part is None:
         return train
-    return replace(train, test=load_folder(root / part, options, train, progress))
+    return replace(train, test=load_folder(root / part, replace(how, like=train)))
 
 
-def _labelled_by_csv(
-    root: Path, table: Path, options: SourceOptions, progress: Progress | None
-) -> Examples:
-    found = layout(table)
+def _labelled_by_csv(root: Path, table: Path, how: Reading) -> Examples:
+    found, options = layout(table), how.options
     if options.annotators or options.annotator_column:
-        return _voted_by_csv(root, table, options, progress)
+        return _voted_by_csv(root, table, how)
     file_column = required(
         found.header, options.file_column, FILE_NAMES, table, "--file-column", "file names"
     )
@@ -279,43 +226,29 @@ def _labelled_by_csv(
     wanted = [file_column, label_column, *([truth_column] if truth_column else [])]
     columns = read_columns(table, found, wanted)
     files = check_files(root, columns[0], table)
-    return labelled_images(
-        FileBlobs(str(root), files),
-        columns[1],
-        options,
-        None,
-        progress,
+    told = Told(
+        given=columns[1],
         truth=columns[2] if truth_column else None,
-        about={
-            "source": "folder",
-            "path": str(root),
-            "labels": str(table),
-            **outside(root, files),
-        },
         what=f"the label column {label_column!r} of {printable(table.name)}",
         first_row=2,
     )
+    about = {"source": "folder", "path": str(root), "labels": str(table), **outside(root, files)}
+    return labelled_images(FileBlobs(str(root), files), told, how, about)
 
 
-def _voted_by_csv(
-    root: Path, table: Path, options: SourceOptions, progress: Progress | None
-) -> Examples:
+def _voted_by_csv(root: Path, table: Path, how: Reading) -> Examples:
     """Pictures that several people labelled: a column a person, or a row a vote."""
-    files, truth, coded = votes_by_file(table, options)
-    names = [coded.classes[code] for code in coded.labels.tolist()]
-    return labelled_images(
-        FileBlobs(str(root), check_files(root, files, table)),
-        names,
-        options,
-        None,
-        progress,
+    files, truth, coded = votes_by_file(table, how.options)
+    told = Told(
+        given=[coded.classes[code] for code in coded.labels.tolist()],
         truth=truth,
-        about={"source": "folder", "path": str(root), "votes": str(table)},
         names=coded.classes,
+        votes=coded.votes,
         what=f"the votes of {printable(table.name)}",
         first_row=2,
-        votes=coded.votes,
     )
+    about = {"source": "folder", "path": str(root), "votes": str(table)}
+    return labelled_images(FileBlobs(str(root), check_files(root, files, table)), told, how, about)
 
 
 def check_files(root: Path, files: list[str], table: Path) -> list[str]:

@@ -16,13 +16,14 @@ from labelproof.data.readers.arrays import from_arrays
 from labelproof.data.readers.delimited import LABEL_NAMES, layout, pick, read_columns, required
 from labelproof.data.readers.file_names import printable
 from labelproof.data.readers.on_disk import OnDisk, can_stay
-from labelproof.data.readers.reading_options import SourceOptions
+from labelproof.data.readers.reading_options import Reading, SourceOptions
 from labelproof.errors import BadInput
 from labelproof.files import read_regular, without_waiting
 
 
-def load_npy(path: Path, options: SourceOptions, like: Examples | None = None) -> Examples:
+def load_npy(path: Path, how: Reading) -> Examples:
     """Examples of an .npy file; `--labels` names an .npy or a CSV with a label for each row."""
+    options, like = how.options, how.like
     name = printable(path.name)
     shape, before = _shape(path)
     size = shape.shape[0] if shape.shape else 0

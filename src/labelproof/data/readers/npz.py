@@ -18,7 +18,7 @@ from labelproof.data.readers.delimited import FILE_NAMES, layout, read_columns, 
 from labelproof.data.readers.file_names import outside
 from labelproof.data.readers.image_folder import check_files
 from labelproof.data.readers.on_disk import left_on_disk
-from labelproof.data.readers.reading_options import SourceOptions
+from labelproof.data.readers.reading_options import Reading, SourceOptions
 from labelproof.data.readers.vote_table import pick_annotators
 from labelproof.data.readers.votes_beside import votes_beside
 from labelproof.errors import BadInput
@@ -29,8 +29,9 @@ SHOWN = ("id", "file", "text")  # arrays that say what a person is shown of each
 PLURALS = tuple(f"{name}s" for name in SHOWN)  # also so: np.savez has an argument `file`
 
 
-def load_npz(path: Path, options: SourceOptions, like: Examples | None = None) -> Examples:
+def load_npz(path: Path, how: Reading) -> Examples:
     """Examples of an .npz: `x`, `y` or another key, and `x_test`, `y_test`, `classes` if there."""
+    options, like = how.options, how.like
     wanted = {"x", "x_test", "y_test", "classes", "y", options.label_key, options.truth_key}
     beside = options.labels if like is None else None
     people = _people(path, options, like) if beside is None else ()

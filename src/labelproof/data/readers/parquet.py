@@ -23,7 +23,7 @@ from labelproof.data.readers.in_batches import (
     list_rows,
     rows_a_batch,
 )
-from labelproof.data.readers.reading_options import Progress, SourceOptions
+from labelproof.data.readers.reading_options import Reading, SourceOptions
 from labelproof.data.readers.sampling import Rows, seen, spread
 from labelproof.data.readers.table import (
     EncodedRows,
@@ -40,32 +40,27 @@ BUFFER = 1 << 20  # bytes of a column that are read at a time
 FITTED = 100_000  # rows, evenly over a large table, that its columns are judged by
 
 
-def load_parquet(
-    path: Path,
-    options: SourceOptions,
-    like: Examples | None = None,
-    progress: Progress | None = None,
-) -> Examples:
+def load_parquet(path: Path, how: Reading) -> Examples:
     """Examples of a Parquet file."""
+    options = how.options
     with reading_parquet(path) as parquet:
         schema, count = parquet.read_schema(path), parquet.read_metadata(path).num_rows
     header = tuple(schema.names)
-    roles = assign(header, options, like, path)
+    roles = assign(header, how, path)
     about = {"source": "parquet", "path": str(path)}
     free = [name for name in header if name not in (*roles.named, *options.drop_columns)]
     if roles.file is not None or roles.text is not None:
-        frame = read_parquet(path, roles.named)
-        return from_frame(frame, roles, options, like, progress, about, 0)
+        return from_frame(read_parquet(path, roles.named), roles, how, about, 0)
     vectors = [name for name in free if is_vectors(schema.field(name).type)]
     if vectors:
-        return _vectors(path, _single(vectors, path), roles, options, like, about)
+        return _vectors(path, _single(vectors, path), roles, how, about)
     large = 4 * count * len(free) > options.memory_gb * 1e9
     if large and options.sample is None and roles.annotator is None and count > FITTED:
-        found = _large(path, free, roles, options, like, about)
+        found = _large(path, free, roles, how, about)
         if found is not None:
             return found
     wanted = [name for name in header if name not in options.drop_columns]
-    return from_frame(read_parquet(path, wanted), roles, options, like, progress, about, 0)
+    return from_frame(read_parquet(path, wanted), roles, how, about, 0)
 
 
 def is_vectors(kind: Any) -> bool:
@@ -87,14 +82,10 @@ def _single(vectors: Sequence[str], path: Path) -> str:
 
 
 def _vectors(
-    path: Path,
-    column: str,
-    roles: Roles,
-    options: SourceOptions,
-    like: Examples | None,
-    about: dict[str, Any],
+    path: Path, column: str, roles: Roles, how: Reading, about: dict[str, Any]
 ) -> Examples:
     """Examples whose inputs are one column of lists."""
+    options, like = how.options, how.like
     if roles.annotator is not None:
         raise BadInput(
             f"expected one row an example beside the vectors of {printable(path.name)}, but "
@@ -106,7 +97,7 @@ def _vectors(
     rows = spread(len(frame), options.sample) if options.sample else np.arange(len(frame))
     if len(rows) < len(frame):
         about, frame = {**about, **seen(len(rows), len(frame))}, frame.iloc[rows]
-        options = replace(options, sample=None)
+        how = replace(how, options=replace(options, sample=None))
     vectors = _column_in_batches(path, column, what, rows)
     inputs = as_inputs(vectors.kept(options), what=what)
     check_like(inputs, like, printable(path.name))
@@ -116,9 +107,7 @@ def _vectors(
         left_out=dict.fromkeys(others, BESIDE),
         warnings=(unused,) if others and like is None else (),
     )
-    return from_frame(
-        frame, roles, options, like, None, {**about, "vectors": column}, 0, encoded=encoded
-    )
+    return from_frame(frame, roles, how, {**about, "vectors": column}, 0, encoded=encoded)
 
 
 def _beside(
@@ -177,20 +166,16 @@ def _read(path: Path, columns: Sequence[str], rows: int) -> Iterator[Any]:
 
 
 def _large(
-    path: Path,
-    columns: Sequence[str],
-    roles: Roles,
-    options: SourceOptions,
-    like: Examples | None,
-    about: dict[str, Any],
+    path: Path, columns: Sequence[str], roles: Roles, how: Reading, about: dict[str, Any]
 ) -> Examples | None:
     """Examples of a table whose features do not fit into memory; None where it holds texts."""
+    options, like = how.options, how.like
     what, step = printable(path.name), rows_a_batch(len(columns))
     encoder, left = (like.encoder if like is not None else None), {}
     warnings: tuple[str, ...] = ()
     if like is None:
         sample = _spread_rows(path, [*roles.named, *columns], step)
-        used = used_columns(sample, roles, options)
+        used = used_columns(sample, roles, how)
         if used.roles.text is not None or used.roles.file is not None:
             return None
         roles, left = used.roles, dict(used.left_out)
@@ -228,7 +213,7 @@ def _large(
     )
     inputs = as_inputs(vectors.kept(options), what=vectors.what)
     encoded = EncodedRows(inputs=inputs, encoder=encoder, left_out=left, warnings=warnings)
-    return from_frame(frame, roles, options, like, None, about, 0, encoded=encoded)
+    return from_frame(frame, roles, how, about, 0, encoded=encoded)
 
 
 def _spread_rows(path: Path, columns: Sequence[str], step: int) -> Frame:

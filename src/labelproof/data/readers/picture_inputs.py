@@ -17,11 +17,11 @@ import numpy.typing as npt
 import torch
 from PIL import Image
 
-from labelproof.data.examples import Examples, Inputs, Resident
+from labelproof.data.examples import Inputs, Resident
 from labelproof.data.readers import pixel_cache as cache
 from labelproof.data.readers.picture_bytes import Blobs
 from labelproof.data.readers.pixels import Size, Unreadable, check, choose_size, decode, measure
-from labelproof.data.readers.reading_options import Progress, SourceOptions
+from labelproof.data.readers.reading_options import Progress, Reading
 from labelproof.data.readers.streamed import (
     CachedImages,
     StreamedImages,
@@ -41,32 +41,20 @@ class Pictures:
     about: dict[str, Any] = field(default_factory=dict)
 
 
-def prepare(
-    blobs: Blobs,
-    options: SourceOptions,
-    like: Examples | None = None,
-    progress: Progress | None = None,
-    what: str = "the images",
-) -> Pictures:
-    """Read all pictures once and make inputs of them.
-
-    Args:
-        blobs: The encoded pictures.
-        options: Size, memory, cache, and how many bad ones are tolerated.
-        like: The training data, whose size of pictures is then used.
-        progress: Called with (done, all).
-        what: How sentences call the pictures.
+def prepare(blobs: Blobs, how: Reading, what: str = "the images") -> Pictures:
+    """Read all pictures once and make inputs of them; `what` is how sentences call them.
 
     Raises:
         BadInput: If there are none, or more than the tolerated share cannot be read.
     """
+    options = how.options
     if not len(blobs):
         raise BadInput(f"expected images in {what}, but there are none; check the path")
     with warnings.catch_warnings():
         # Pillow warns of every large picture; those beyond the limit are listed instead
         warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-        size = _size(blobs, options, like, what)
-        x, rows, bad = _read_all(blobs, size, options, progress)
+        size = _size(blobs, how, what)
+        x, rows, bad = _read_all(blobs, size, how)
     _check_share(bad, blobs, options.max_bad, what)
     about: dict[str, Any] = {
         "image_size": list(size),
@@ -76,7 +64,8 @@ def prepare(
     return Pictures(x=x, rows=rows, about=about)
 
 
-def _size(blobs: Blobs, options: SourceOptions, like: Examples | None, what: str) -> Size:
+def _size(blobs: Blobs, how: Reading, what: str) -> Size:
+    options, like = how.options, how.like
     if like is not None:
         if like.kind != "images":
             raise BadInput(
@@ -106,9 +95,10 @@ def _measure(blobs: Blobs, row: int) -> Size | None:
 
 
 def _read_all(
-    blobs: Blobs, size: Size, options: SourceOptions, progress: Progress | None
+    blobs: Blobs, size: Size, how: Reading
 ) -> tuple[Inputs, npt.NDArray[np.int64], dict[int, str]]:
     """Inputs, the rows that are readable, and the reasons of those that are not."""
+    options, progress = how.options, how.progress
     fits = len(blobs) * size[0] * size[1] * 3 <= options.memory_gb * 1e9
     if options.cache is not None:
         entry = cache.build(options.cache, blobs, size, progress)

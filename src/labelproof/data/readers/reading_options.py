@@ -1,10 +1,15 @@
-"""The options that concern reading, and how reading reports its progress."""
+"""How a source is read, and what it says of its examples beside their inputs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from labelproof.data.examples import Examples
+from labelproof.data.labels import Encoded, encode_labels
+from labelproof.data.votes import Votes
 
 Progress = Callable[[int, int], None]  # files done, files in all
 
@@ -42,3 +47,39 @@ class SourceOptions:
     def truth_name(self) -> str | None:
         """Column of true labels of a table, whichever option named it."""
         return self.truth_column or self.truth_key
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """How one source is read."""
+
+    options: SourceOptions
+    like: Examples | None = None  # the training data, where this is to be tested or predicted on
+    progress: Progress | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    """What a source says of its examples beside their inputs."""
+
+    given: Any = None  # labels; None for data to predict on
+    truth: Any = None
+    names: Sequence[str] | None = None  # of classes 0..C-1
+    ids: list[str] | None = None
+    groups: Sequence[str] | None = None
+    votes: Votes | None = None
+    what: str = "the labels"  # how sentences call the labels
+    first_row: int = 0  # its number as the user counts
+
+    def coded(self, size: int, how: Reading) -> Encoded:
+        """Labels and truth of so many examples, checked, as codes."""
+        return encode_labels(
+            self.given,
+            size=size,
+            truth=self.truth,
+            names=self.names,
+            known=how.like.classes if how.like is not None else None,
+            what=self.what,
+            first_row=self.first_row,
+            merge=how.options.merge_labels,
+        )

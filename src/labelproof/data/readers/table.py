@@ -28,14 +28,14 @@ from labelproof.data.encoders.texts import (
     use_transformer,
 )
 from labelproof.data.examples import Examples, Inputs, Resident
-from labelproof.data.labels import Encoded, encode_labels
+from labelproof.data.labels import Encoded
 from labelproof.data.readers.column_roles import Roles, assign, read_ids, recognise
 from labelproof.data.readers.delimited import is_number
 from labelproof.data.readers.file_names import outside, printable
 from labelproof.data.readers.image_folder import check_files, labelled_images
 from labelproof.data.readers.leakage import copies, unused_texts
 from labelproof.data.readers.picture_bytes import FileBlobs
-from labelproof.data.readers.reading_options import Progress, SourceOptions
+from labelproof.data.readers.reading_options import Reading, SourceOptions, Told
 from labelproof.data.readers.sampling import seen, spread
 from labelproof.data.readers.table_files import (
     EXCEL,
@@ -45,7 +45,6 @@ from labelproof.data.readers.table_files import (
     read_header,
 )
 from labelproof.data.readers.votes_beside import with_majority
-from labelproof.data.votes import Votes
 from labelproof.errors import BadInput
 
 COPY = "nearly repeats the label"
@@ -55,19 +54,14 @@ FEW_TEXTS, FEW_LETTERS = 1000, 200  # that a plan learns TF-IDF from, and reads 
 MOST_SHOWN = 12  # columns in the caption of a row
 
 
-def load_table(
-    path: Path,
-    options: SourceOptions,
-    like: Examples | None = None,
-    progress: Progress | None = None,
-) -> Examples:
+def load_table(path: Path, how: Reading) -> Examples:
     """Examples of a CSV, JSON lines or Excel file; options say what its columns are, or they do."""
-    roles = assign(read_header(path), options, like, path)
+    roles = assign(read_header(path), how, path)
     suffix = path.suffix.lower()
     frame = read_frame(path) if suffix in (*LINES, *EXCEL) else read_csv(path, roles.named)
     first_row = 1 if suffix in LINES else 2
     about = {"source": _source(path), "path": str(path)}
-    return from_frame(frame, roles, options, like, progress, about, first_row)
+    return from_frame(frame, roles, how, about, first_row)
 
 
 def _source(path: Path) -> str:
@@ -79,16 +73,14 @@ def _source(path: Path) -> str:
 def from_frame(
     frame: Frame,
     roles: Roles,
-    options: SourceOptions,
-    like: Examples | None,
-    progress: Progress | None,
+    how: Reading,
     about: dict[str, Any],
     first_row: int,
     names: Sequence[str] | None = None,
     encoded: EncodedRows | None = None,
 ) -> Examples:
     """Examples of a frame in memory; `encoded` has the rows that it only says more about."""
-    what = printable(Path(about["path"]).name)
+    options, like, what = how.options, how.like, printable(Path(about["path"]).name)
     if not len(frame):
         raise BadInput(f"expected rows in {what}, but there is only a header; check the file")
     votes = None
@@ -100,10 +92,10 @@ def from_frame(
         about = {**about, **seen(len(rows), len(frame))}
         frame, votes = frame.iloc[rows], votes.part(torch.from_numpy(rows)) if votes else None
     given = frame[roles.label].to_numpy(dtype=object) if roles.label else None
-    used = used_columns(frame, roles, options, like, encoded)
+    used = used_columns(frame, roles, how, encoded)
     roles, features = used.roles, used.features
     about = {**about, "columns": roles.present(), "left_out": used.left_out}
-    beside = _Beside(
+    beside = Told(
         given=given,
         truth=frame[roles.truth].to_numpy(dtype=object) if roles.truth else None,
         names=names,
@@ -114,18 +106,12 @@ def from_frame(
         first_row=first_row,
     )
     if roles.file is not None:
-        return _pictures(frame[roles.file], beside, options, like, progress, about)
-    coded = encode_labels(
-        given,
-        size=len(frame),
-        truth=beside.truth,
-        names=names,
-        known=like.classes if like is not None else None,
-        what=beside.what,
-        first_row=first_row,
-        merge=options.merge_labels,
-    )
-    encoded = encoded or _encode(frame, features, roles, options, like, what, first_row)
+        path = Path(about["path"])
+        files = check_files(path.parent, [str(name) for name in frame[roles.file]], path)
+        about = {**about, **outside(path.parent, files)}
+        return labelled_images(FileBlobs(str(path.parent), files), beside, how, about)
+    coded = beside.coded(len(frame), how)
+    encoded = encoded or _encode(frame, features, roles, how, what, first_row)
     warnings = [
         *(votes.notes if votes else ()),
         *used.notes,
@@ -139,20 +125,6 @@ def from_frame(
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Beside:
-    """What a table says of its rows beside their features."""
-
-    given: Any
-    truth: Any
-    names: Sequence[str] | None
-    ids: list[str] | None
-    groups: list[str] | None
-    votes: Votes | None
-    what: str  # how sentences call the labels
-    first_row: int
-
-
-@dataclass(frozen=True, kw_only=True)
 class _Used:
     """The columns that are features, and why others are not."""
 
@@ -163,16 +135,12 @@ class _Used:
 
 
 def used_columns(
-    frame: Frame,
-    roles: Roles,
-    options: SourceOptions,
-    like: Examples | None = None,
-    encoded: EncodedRows | None = None,
+    frame: Frame, roles: Roles, how: Reading, encoded: EncodedRows | None = None
 ) -> _Used:
     """Roles and columns to learn from, without those that nearly repeat the label."""
     given = frame[roles.label].to_numpy(dtype=object) if roles.label else None
-    features = frame.drop(columns=[*roles.named, *options.drop_columns], errors="ignore")
-    if like is not None:
+    features = frame.drop(columns=[*roles.named, *how.options.drop_columns], errors="ignore")
+    if how.like is not None:
         return _Used(roles=roles, features=features, left_out={}, notes=())
     copied = copies(features, given)
     roles, features = recognise(roles, features.drop(columns=list(copied)))
@@ -193,26 +161,7 @@ def missing_cells(features: Frame) -> dict[str, int]:
     return {str(name): int(count) for name, count in counts.items() if count}
 
 
-def _pictures(
-    names: Any,
-    beside: _Beside,
-    options: SourceOptions,
-    like: Examples | None,
-    progress: Progress | None,
-    about: dict[str, Any],
-) -> Examples:
-    """Examples of a table whose rows name picture files."""
-    path = Path(about["path"])
-    files = check_files(path.parent, [str(name) for name in names], path)
-    about = {**about, **outside(path.parent, files)}
-    return labelled_images(
-        FileBlobs(str(path.parent), files), beside.given, options, like, progress, about=about,
-        truth=beside.truth, ids=beside.ids, what=beside.what, first_row=beside.first_row,
-        names=beside.names, votes=beside.votes, groups=beside.groups,
-    )  # fmt: skip
-
-
-def _rows(beside: _Beside, coded: Encoded, encoded: EncodedRows, about: dict[str, Any]) -> Examples:
+def _rows(beside: Told, coded: Encoded, encoded: EncodedRows, about: dict[str, Any]) -> Examples:
     """Examples of encoded rows."""
     encoder = encoded.encoder
     return Examples(
@@ -245,18 +194,12 @@ def _in_memory(vectors: Any) -> Resident:
 
 
 def _encode(
-    frame: Frame,
-    features: Frame,
-    roles: Roles,
-    options: SourceOptions,
-    like: Examples | None,
-    what: str,
-    first_row: int,
+    frame: Frame, features: Frame, roles: Roles, how: Reading, what: str, first_row: int
 ) -> EncodedRows:
-    encoder = like.encoder if like is not None else None
+    encoder = how.like.encoder if how.like is not None else None
     if roles.text is not None and not isinstance(encoder, TableEncoder):
-        return _encode_texts(frame[roles.text], roles.text, options, encoder, what)
-    if encoder is None and like is None:
+        return _encode_texts(frame[roles.text], roles.text, how.options, encoder, what)
+    if encoder is None and how.like is None:
         encoder = fit_table(features, what, first_row)
     if not isinstance(encoder, TableEncoder):
         raise BadInput(

@@ -10,7 +10,7 @@ from labelproof.data.readers.published.cifar import CIFAR10, CIFAR100, load_cifa
 from labelproof.data.readers.published.humans import SETS, load_humans
 from labelproof.data.readers.published.idx import FASHION, MNIST, load_idx
 from labelproof.data.readers.published.webvision_files import load_ilsvrc12, load_webvision
-from labelproof.data.readers.reading_options import Progress, SourceOptions
+from labelproof.data.readers.reading_options import Reading
 from labelproof.errors import BadInput
 
 NAMES = (
@@ -25,20 +25,15 @@ NAMES = (
 )
 
 
-def load_named(
-    name: str,
-    options: SourceOptions,
-    like: Examples | None = None,
-    progress: Progress | None = None,
-) -> Examples:
+def load_named(name: str, how: Reading) -> Examples:
     """A data set by its name; with `like`, the part of it that is meant for testing.
 
     Raises:
         BadInput: If its files are not there, or differ in shape or classes from `like`.
     """
     if name == "ilsvrc12":
-        return load_ilsvrc12(options, like, progress)
-    examples = _load(name, options, progress)
+        return load_ilsvrc12(how)
+    examples, like = _load(name, how), how.like
     if like is None:
         return examples
     test = examples.test if examples.test is not None else examples
@@ -51,7 +46,8 @@ def load_named(
     return test
 
 
-def _load(name: str, options: SourceOptions, progress: Progress | None) -> Examples:
+def _load(name: str, how: Reading) -> Examples:
+    options = how.options
     if name == "digits":
         return replace(digits.load(), mirrored=False)
     if name in ("cifar10", "cifar100"):
@@ -61,4 +57,4 @@ def _load(name: str, options: SourceOptions, progress: Progress | None) -> Examp
     if name in ("mnist", "fashion-mnist"):
         loaded = load_idx(MNIST if name == "mnist" else FASHION, options)
         return replace(loaded, mirrored=name != "mnist")
-    return load_webvision(options, progress)
+    return load_webvision(replace(how, like=None))

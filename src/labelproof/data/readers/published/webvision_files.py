@@ -16,7 +16,7 @@ from labelproof.data.readers.file_names import is_image, printable, walk
 from labelproof.data.readers.image_folder import check_files, labelled_images
 from labelproof.data.readers.picture_bytes import FileBlobs
 from labelproof.data.readers.published.locate import Published, data_dir, find, locate
-from labelproof.data.readers.reading_options import Progress, SourceOptions
+from labelproof.data.readers.reading_options import Reading, SourceOptions, Told
 from labelproof.data.readers.streamed import StreamedImages
 from labelproof.errors import BadInput
 
@@ -39,21 +39,22 @@ ILSVRC_FOLDERS = ("imagenet/val", "ilsvrc12/val", "imagenet", "ilsvrc12", "val")
 SOLUTION = "LOC_val_solution.csv"
 
 
-def load_webvision(options: SourceOptions, progress: Progress | None = None) -> Examples:
+def load_webvision(how: Reading) -> Examples:
     """Training images of 50 classes with labels from the web, and WebVision's validation set.
 
     Random crops see whole training pictures. Everything else sees their centre squares.
     """
-    _, paths = locate(data_dir(options), (WEBVISION,))
+    _, paths = locate(data_dir(how.options), (WEBVISION,))
     info = paths[f"info/{TRAIN}"].parent
     root = info.parent
     names = [name for _, name in read_synsets(info / SYNSETS)[:CLASSES]]
-    options = _sized(options)
+    options = _sized(how.options)
     margins = (options.image_size or 0) >= CROPPED_FROM
     files, labels = read_list(info / TRAIN)
     # pictures on canvases would fill a cache four times as large, so they are not kept
     reading = replace(options, cache=None, memory_gb=0.0) if margins else options
-    train = _images(root, files, labels, names, reading, None, progress, info / TRAIN)
+    told = Told(given=labels, names=names, what=f"the labels of {TRAIN}")
+    train = _images(root, files, told, replace(how, options=reading), info / TRAIN)
     if margins and isinstance(train.x, StreamedImages):
         train.x.margins = True
     folder = next((root / name for name in VAL_FOLDERS if (root / name).is_dir()), None)
@@ -63,30 +64,26 @@ def load_webvision(options: SourceOptions, progress: Progress | None = None) -> 
             f"such folder; fetch them from {WEBVISION.home} and unpack them there"
         )
     files, labels = read_list(info / VAL)
-    test = _images(folder, files, labels, names, options, train, progress, info / VAL)
+    told = Told(given=labels, names=names, what=f"the labels of {VAL}")
+    test = _images(folder, files, told, replace(how, options=options, like=train), info / VAL)
     return replace(train, test=test)
 
 
-def load_ilsvrc12(
-    options: SourceOptions, like: Examples | None = None, progress: Progress | None = None
-) -> Examples:
+def load_ilsvrc12(how: Reading) -> Examples:
     """The 2,500 ILSVRC12 validation images of the same 50 classes."""
-    _, paths = locate(data_dir(options), (WEBVISION,))
+    _, paths = locate(data_dir(how.options), (WEBVISION,))
     synsets = read_synsets(paths[f"info/{SYNSETS}"])[:CLASSES]
     place = {wnid: code for code, (wnid, _) in enumerate(synsets)}
-    root, files = _ilsvrc_files(data_dir(options))
-    chosen = [(name, place[wnid]) for name, wnid in files if wnid in place]
+    root, found = _ilsvrc_files(data_dir(how.options))
+    chosen = [(name, place[wnid]) for name, wnid in found if wnid in place]
     names = [name for _, name in synsets]
-    return _images(
-        root,
-        [name for name, _ in chosen],
-        [names[code] for _, code in chosen],  # by name, whatever the order of classes in training
-        names,
-        _sized(options),
-        like,
-        progress,
-        root,
+    told = Told(
+        given=[names[code] for _, code in chosen],  # whatever the order of classes in training
+        names=names,
+        what=f"the labels of {root.name}",
     )
+    files = [name for name, _ in chosen]
+    return _images(root, files, told, replace(how, options=_sized(how.options)), root)
 
 
 def read_list(path: Path) -> tuple[list[str], list[int]]:
@@ -151,27 +148,10 @@ def _by_solution(files: list[str], table: Path) -> list[tuple[str, str]]:
     return [(file, synset[stem]) for file, stem in stems if stem in synset]
 
 
-def _images(
-    root: Path,
-    files: list[str],
-    labels: list[int] | list[str],
-    names: list[str],
-    options: SourceOptions,
-    like: Examples | None,
-    progress: Progress | None,
-    listed: Path,
-) -> Examples:
-    examples = labelled_images(
-        FileBlobs(str(root), check_files(root, files, listed)),
-        labels,
-        options,
-        like,
-        progress,
-        names=names,
-        about={"source": "webvision", "path": str(root)},
-        what=f"the labels of {listed.name}",
-    )
-    return replace(examples, normalise=NORMALISE)
+def _images(root: Path, files: list[str], told: Told, how: Reading, listed: Path) -> Examples:
+    blobs = FileBlobs(str(root), check_files(root, files, listed))
+    about = {"source": "webvision", "path": str(root)}
+    return replace(labelled_images(blobs, told, how, about), normalise=NORMALISE)
 
 
 def _sized(options: SourceOptions) -> SourceOptions:
