@@ -1,6 +1,6 @@
 """Files that others write with pickle or torch.save, read as plain data by a fixed grammar.
 
-Nothing here imports `pickle` or calls `torch.load`. A file is a sequence of opcodes. A short list
+Nothing here unpickles or calls `torch.load`. A file is a sequence of opcodes. A short list
 of them is understood, and each puts a number, a text, bytes, a list, a tuple or a dict on a stack.
 The few names that a saved array refers to stand for layouts, which this code builds itself with
 `frombuffer`. Any other name or opcode makes it refuse the file.
