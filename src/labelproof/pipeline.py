@@ -6,7 +6,7 @@ spec -> read -> assemble -> settle what was left open -> train -> judge -> write
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from labelproof.data.readers import Progress, load
 from labelproof.data.readers.published.named import NAMES
 from labelproof.data.task import Task
 from labelproof.errors import BadInput
-from labelproof.judging.crossfit import Again
+from labelproof.judging.crossfit import Retraining
 from labelproof.judging.tune import choose_lambda_u, decided, undecided
 from labelproof.judging.unseen import begun_beside
 from labelproof.judging.verdict import Judged, judge
@@ -40,7 +40,6 @@ from labelproof.training.log import Reporter, Silent, Tensorboard
 from labelproof.training.loop import train
 from labelproof.training.protocol import Method
 from labelproof.training.run import Trunk, pick_device
-from labelproof.training.side_by_side import Beside
 from labelproof.training.trunk import Net, fused, make_trunk, reproducible
 
 
@@ -186,7 +185,8 @@ def _run(parts: Assembled, given: Given, resume: bool, reporter: Reporter | None
         if parts.held:
             write_held(out, parts.held, parts.prepared.task.classes, parts.data.ids)
     parts, chosen = settle(parts, reporter)
-    with _folds_beside(parts) as begun:
+    again = _again(parts, FOLDS)
+    with begun_beside(again) if spec.how == "folds" else nullcontext() as begun:
         result = train(
             parts.prepared.task,
             parts.method,
@@ -202,13 +202,11 @@ def _run(parts: Assembled, given: Given, resume: bool, reporter: Reporter | None
         )
         ended = judge(
             replace(result, chosen=chosen),
-            parts.trunk,
+            again,
             audit,
             spec.how,
             rule=spec.rule,
             joins=spec.joins,
-            seed=spec.seed,
-            folder=out / FOLDS if out else None,
             reporter=reporter,
             begun=begun,
         )
@@ -217,21 +215,17 @@ def _run(parts: Assembled, given: Given, resume: bool, reporter: Reporter | None
     return ended
 
 
-def _folds_beside(parts: Assembled) -> AbstractContextManager[Beside | None]:
-    """Begin what the judge needs beside training, where there are cores for both."""
+def _again(parts: Assembled, place: str) -> Retraining:
+    """How the method is trained on parts of the data, in a folder of that name."""
     spec = parts.spec
-    if spec.how != "folds":
-        return nullcontext()
-    return begun_beside(
-        Again(
-            task=parts.prepared.task,
-            method=parts.method,
-            trunk=parts.trunk,
-            seed=spec.seed,
-            device=parts.device,
-            precision=spec.number_type,
-            folder=spec.out / FOLDS if spec.out else None,
-        )
+    return Retraining(
+        task=parts.prepared.task,
+        method=parts.method,
+        trunk=parts.trunk,
+        seed=spec.seed,
+        device=parts.device,
+        precision=spec.number_type,
+        folder=spec.out / place if spec.out else None,
     )
 
 
@@ -242,17 +236,7 @@ def settle(parts: Assembled, reporter: Reporter | None) -> tuple[Assembled, Mapp
     out = parts.spec.out
     chosen = ranks.from_first(lambda: runfolder.decisions(out) if out else {})
     if not chosen:
-        choice = choose_lambda_u(
-            parts.prepared.task,
-            parts.method,
-            parts.trunk,
-            seed=parts.spec.seed,
-            device=parts.device,
-            precision=parts.spec.number_type,
-            folder=out / TRIALS if out else None,
-            reporter=reporter,
-        )
-        chosen = {"lambda_u": choice.describe()}
+        chosen = {"lambda_u": choose_lambda_u(_again(parts, TRIALS), reporter).describe()}
         if out:
             runfolder.decide(out, chosen)
     return replace(parts, method=decided(parts.method, chosen["lambda_u"]["value"])), chosen

@@ -16,6 +16,7 @@ from labelproof import metrics
 from labelproof.data.task import Audit
 from labelproof.judging import calibrate, calibrated
 from labelproof.judging.calibration import uncalibrated
+from labelproof.judging.crossfit import Retraining
 from labelproof.judging.judgement import Evidence, judge_labels
 from labelproof.judging.label_table import knowing_label, label_table
 from labelproof.judging.link import Link
@@ -26,14 +27,19 @@ from labelproof.judging.suspects import Rule
 from labelproof.judging.verdict import Judged, judge
 from labelproof.judging.wording import noise, of_labels
 from labelproof.training.loop import Result
-from tiny import Problem, blobs
+from tiny import CPU, Problem, blobs
+
+
+def again(problem: Problem, name: str = "ce") -> Retraining:
+    """How a method is trained again without each fold."""
+    return Retraining(task=problem.task, method=CASES[name], trunk=problem.trunk, device=CPU)
 
 
 @pytest.mark.parametrize("name", ["ce", "dpc", "edl", "elr_plus"])
 def test_a_run_is_calibrated_and_its_accuracy_stays(name: str) -> None:
     problem = blobs(120, noise=0.3)
     result = problem.train(CASES[name])
-    found = calibrate(result, problem.trunk)
+    found = calibrate(result, again(problem, name))
     judged = calibrated(result, found, problem.audit)
     assert judged.test_probabilities is not None
     assert result.test_probabilities is not None
@@ -59,13 +65,11 @@ def result(problem: Problem) -> Result:
 
 @pytest.fixture(scope="module")
 def ended(problem: Problem, result: Result) -> Judged:
-    return judge(result, problem.trunk, problem.audit, "quick", seed=0)
+    return judge(result, again(problem), problem.audit, "quick")
 
 
 def test_true_labels_and_test_data_change_nothing(problem: Problem, ended: Judged) -> None:
-    blind = judge(
-        problem.train(CASES["ce"], audit=Audit()), problem.trunk, Audit(), "quick", seed=0
-    )
+    blind = judge(problem.train(CASES["ce"], audit=Audit()), again(problem), Audit(), "quick")
     assert torch.equal(blind.table.p_clean, ended.table.p_clean)
     assert blind.calibration.link == ended.calibration.link
     unknown = ("ece", "ece_calibrated", "error_auroc", "suspect_detection", "balanced_accuracy")
@@ -101,14 +105,14 @@ def test_a_budget_is_met_and_every_suspect_has_another_suggestion(
     problem: Problem, result: Result
 ) -> None:
     rule = Rule(budget=25)
-    table = judge(result, problem.trunk, problem.audit, "quick", rule=rule, seed=0).table
+    table = judge(result, again(problem), problem.audit, "quick", rule=rule).table
     assert table.suspect.sum() == 25
     assert (table.suggested != table.given)[table.suspect].all()
     assert table.p_clean[table.suspect].max() <= table.p_clean[~table.suspect].min()
 
 
 def test_off_leaves_the_methods_own_numbers(problem: Problem, result: Result) -> None:
-    off = judge(result, problem.trunk, problem.audit, "off", seed=0)
+    off = judge(result, again(problem), problem.audit, "off")
     assert torch.equal(off.table.p_clean, result.clean)
     assert torch.equal(off.table.suspect, result.clean < 0.5)
     assert off.summary["suspect_precision_estimate"] is None

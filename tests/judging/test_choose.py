@@ -14,6 +14,7 @@ from cases import CASES
 from labelproof.data.examples import Resident
 from labelproof.data.task import Task
 from labelproof.errors import RunFailed
+from labelproof.judging.crossfit import Retraining
 from labelproof.judging.tune import (
     Trial,
     choose_lambda_u,
@@ -85,7 +86,8 @@ def task_with(noise: float, size: int = 3000, seed: int = 0) -> Task:
 
 def chosen(task: Task, quality: dict[float, float], **changes: Any) -> Any:
     method = Known(quality=tuple(quality.items()), **changes)
-    return choose_lambda_u(task, method, lambda: torch.nn.Identity(), seed=0, device=CPU)
+    trunk = torch.nn.Identity
+    return choose_lambda_u(Retraining(task=task, method=method, trunk=trunk, device=CPU))
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.4])

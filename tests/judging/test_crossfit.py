@@ -18,7 +18,7 @@ from labelproof.data.readers import load
 from labelproof.data.task import Task
 from labelproof.judging import crossfit, unseen
 from labelproof.judging.crossfit import (
-    Again,
+    Retraining,
     fold_count,
     folds,
     follower,
@@ -70,10 +70,10 @@ def test_no_label_reaches_the_network_that_judges_it(monkeypatch: pytest.MonkeyP
     assert not torch.equal(values[other], other_values[other])
 
 
-def again(problem: Problem, task: Task, **options: Any) -> Again:
+def again(problem: Problem, task: Task, **options: Any) -> Retraining:
     """A short training without each fold."""
     made = {"method": CASES["ce"], "trunk": problem.trunk, "seed": 5, "device": CPU}
-    return Again(task=task, **(made | options))
+    return Retraining(task=task, **(made | options))
 
 
 @pytest.fixture

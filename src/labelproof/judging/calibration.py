@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -27,7 +26,7 @@ from labelproof.data.task import Audit, Task
 from labelproof.functional.softmax_regression import CrossFit
 from labelproof.judging.annotators import fit_checked
 from labelproof.judging.crossfit import FEWEST as FEWEST_TO_SPLIT
-from labelproof.judging.crossfit import Again, first_inputs, fold_count, scores_of
+from labelproof.judging.crossfit import Retraining, first_inputs, fold_count, scores_of
 from labelproof.judging.crowd_em import Crowd
 from labelproof.judging.joining import Join, join
 from labelproof.judging.judgement import (
@@ -45,7 +44,7 @@ from labelproof.judging.suspects import Rule
 from labelproof.judging.unseen import Unseen, plain_inputs, unseen_views
 from labelproof.training.log import Reporter
 from labelproof.training.loop import Result
-from labelproof.training.run import Trunk, collected, forward_all
+from labelproof.training.run import collected, forward_all
 from labelproof.training.side_by_side import Beside
 
 How = Literal["folds", "quick", "off"]
@@ -84,13 +83,11 @@ class Calibration:
 
 def calibrate(
     result: Result,
-    trunk: Trunk,
+    again: Retraining,
     how: How = "folds",
     *,
     rule: Rule | None = None,
     joins: bool = False,
-    seed: int = 0,
-    folder: Path | None = None,
     reporter: Reporter | None = None,
     begun: Beside | None = None,
 ) -> Calibration:
@@ -98,13 +95,11 @@ def calibrate(
 
     Args:
         result: the run.
-        trunk: makes a new network like the run's.
+        again: how its method is trained again without each fold.
         how: "folds" trains again without each of some folds; "quick" trusts the run's own view,
             which is right only where a network cannot memorise its examples; "off" does nothing.
         rule: which labels are called suspects.
         joins: whether a softmax regression may predict along with the method.
-        seed: decides the folds and how they are trained.
-        folder: where the training without each fold is saved, to go on from when interrupted.
         reporter: follows the training.
         begun: that training, where it was begun beside the run's.
     """
@@ -115,18 +110,9 @@ def calibrate(
     of = kind_of_scores(result.method, result.state, first_inputs(result))
     heard = seen_scores(result, of)
     if how == "folds":
-        again = Again(
-            task=task,
-            method=result.method,
-            trunk=trunk,
-            seed=seed,
-            device=result.device,
-            precision=result.precision,
-            folder=folder,
-        )
         heard = unseen_scores(result, of, heard.own, unseen_views(again, reporter, begun), joins)
     crowd = crowd_of(task, heard.unseen)
-    judged, scale = judged_labels(result, heard, crowd, rule, seed)
+    judged, scale = judged_labels(result, heard, crowd, rule, again.seed)
     link = Link(of=of, scale=scale, partner=heard.together.partner if heard.together else None)
     return Calibration(
         how=how,

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 
 import torch
@@ -45,27 +45,53 @@ def fold_count(task: Task) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Again:
-    """What is trained again without each fold, and how."""
+class Retraining:
+    """A method that is trained on parts of a task, beside the run itself, and how."""
 
     task: Task
     method: Method
     trunk: Trunk  # makes a new network like the run's
-    seed: int  # decides the folds and how they are trained
+    seed: int = 0  # decides the parts and how they are trained
     device: torch.device
     precision: Precision = "auto"
     folder: Path | None = None  # what an interrupted training left there is continued
 
+    @cached_property
+    def folds(self) -> Tensor:
+        """The folds (N,) of the task, copies of an input in the same one."""
+        fold = folds(self.task.y, fold_count(self.task), self.seed)
+        return copies_together(fold, copies(self.task.x))
 
-def fold_works(again: Again) -> list[Work]:
+    def train(
+        self, rows: Tensor, method: Method, reporter: Reporter | None, *,
+        seed_of: str, place: str, name: str = "training",
+    ) -> Result:  # fmt: skip
+        """Train a method on some of the examples; `place` names its own folder below the folder."""
+        folder = self.folder / place if self.folder else None
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+        return train(
+            part_of(self.task, rows),
+            method,
+            self.trunk,
+            seed=derive_seed(self.seed, seed_of) % 2**31,
+            device=self.device,
+            precision=self.precision,
+            folder=folder,
+            resume=folder is not None,
+            reporter=reporter,
+            name=name,
+        )
+
+
+def fold_works(again: Retraining) -> list[Work]:
     """For each fold, the work of training without it; it gives the scores (M, C) of the fold."""
-    fold = folds_with_copies(again.task, again.seed)
-    return [partial(_without, again, fold, number) for number in _numbers(fold)]
+    return [partial(_without, again, number) for number in _numbers(again.folds)]
 
 
-def scores_by_fold(again: Again, parts: Sequence[Tensor]) -> Tensor:
+def scores_by_fold(again: Retraining, parts: Sequence[Tensor]) -> Tensor:
     """What those works gave as scores (N, C) of every training example."""
-    task, fold = again.task, folds_with_copies(again.task, again.seed)
+    task, fold = again.task, again.folds
     values = torch.empty(task.size, task.num_classes, dtype=torch.float64)
     for number, part in zip(_numbers(fold), parts, strict=True):
         values[fold == number] = part
@@ -77,31 +103,18 @@ def _numbers(fold: Tensor) -> list[int]:
     return sorted(set(fold.tolist()))
 
 
-def _without(again: Again, fold: Tensor, number: int, reporter: Reporter) -> Tensor:
+def _without(again: Retraining, number: int, reporter: Reporter) -> Tensor:
     """Train without a fold, and score it."""
-    task, held = again.task, (fold == number).nonzero().squeeze(1)
-    part = train(
-        part_of(task, (fold != number).nonzero().squeeze(1)),
+    task, held = again.task, (again.folds == number).nonzero().squeeze(1)
+    part = again.train(
+        (again.folds != number).nonzero().squeeze(1),
         suited_to_fold(again.method, task.size, fold_count(task)),
-        again.trunk,
-        seed=derive_seed(again.seed, f"fold {number}") % 2**31,
-        device=again.device,
-        precision=again.precision,
-        folder=_made(again.folder, number),
-        resume=again.folder is not None,
-        reporter=reporter,
+        reporter,
+        seed_of=f"fold {number}",
+        place=f"fold-{number + 1}",
     )
     of = kind_of_scores(part.method, part.state, first_inputs(part))
     return scores_of(part, Subset(task.x, held), of).double()
-
-
-def _made(folder: Path | None, number: int) -> Path | None:
-    """A folder of its own for each training."""
-    if folder is None:
-        return None
-    own = folder / f"fold-{number + 1}"
-    own.mkdir(parents=True, exist_ok=True)
-    return own
 
 
 def first_inputs(result: Result) -> Tensor:
@@ -121,11 +134,6 @@ def scores_of(result: Result, x: Inputs, of: Scores) -> Tensor:
 def folds(labels: Tensor, count: int, seed: int) -> Tensor:
     """A fold for every example, (N,), at random, every class spread evenly over all of them."""
     return folds_of(labels, count, torch.Generator().manual_seed(derive_seed(seed, "folds")))
-
-
-def folds_with_copies(task: Task, seed: int) -> Tensor:
-    """The folds (N,) of a task, copies of an input in the same one."""
-    return copies_together(folds(task.y, fold_count(task), seed), copies(task.x))
 
 
 def copies(x: Inputs) -> Tensor:

@@ -14,23 +14,20 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from labelproof.data.examples import Examples, Kind, Subset
-from labelproof.data.readers import find_duplicates
+from labelproof.data.examples import Kind, Subset
 from labelproof.data.task import Task
 from labelproof.errors import RunFailed
-from labelproof.judging.crossfit import follower, part_of
+from labelproof.judging.crossfit import Retraining, copies, follower, part_of
 from labelproof.recipes.sizing import shortened, warm_up, with_batch
 from labelproof.training.estimate import estimate
 from labelproof.training.log import Reporter
-from labelproof.training.loop import train
 from labelproof.training.protocol import Method
-from labelproof.training.run import Precision, Trunk, derive_seed
+from labelproof.training.run import Trunk, derive_seed
 from labelproof.training.settings import AUTO, Open, marked, settings_of
 
 # examples below which a part of them decides nothing; networks on images learn slowly
@@ -111,54 +108,29 @@ def usual(mark: Open, kind: Kind) -> float:
     return mark.vectors if kind == "vectors" else mark.images
 
 
-def choose_lambda_u(
-    task: Task,
-    method: Method,
-    trunk: Trunk,
-    *,
-    seed: int,
-    device: torch.device,
-    precision: Precision = "auto",
-    folder: Path | None = None,
-    reporter: Reporter | None = None,
-) -> Choice:
-    """Choose the number that a method leaves open, by short trials on a part of the data.
-
-    Args:
-        task: all that is to be trained on.
-        method: its record, with `lambda_u="auto"` or another setting left open.
-        trunk: makes a new network.
-        seed: decides the parts and everything random in the trials.
-        device: where to compute.
-        precision: as the run itself has it.
-        folder: where interrupted trials are continued; None keeps nothing.
-        reporter: follows the progress.
-    """
+def choose_lambda_u(again: Retraining, reporter: Reporter | None = None) -> Choice:
+    """Choose the number that a method leaves open, by short trials on a part of the data."""
+    task, method = again.task, again.method
     known = without_trials(task, method)
     if known:
         return known
     started = time.monotonic()
     name, mark = open_setting(method)
-    plan = probe(task, method, seed)
-    part, given = part_of(task, plan.part), task.y[plan.held]
+    plan = probe(task, method, again.seed)
 
     def right(value: float) -> Tensor | None:
         try:
-            result = train(
-                part,
+            result = again.train(
+                plan.part,
                 decided(plan.method, value),
-                trunk,
-                seed=derive_seed(seed, name) % 2**31,
-                device=device,
-                precision=precision,
-                folder=_made(folder, value),
-                resume=folder is not None,
-                reporter=follower(reporter),
+                follower(reporter),
+                seed_of=name,
+                place=f"{value:g}",
                 name=f"trial of {name} = {value:g}",
             )
         except RunFailed:
             return None
-        return result.predict(Subset(task.x, plan.held)).argmax(1).cpu() == given
+        return result.predict(Subset(task.x, plan.held)).argmax(1).cpu() == task.y[plan.held]
 
     trials = search(right, mark.candidates)
     value = usual_or_near_best(trials, usual(mark, task.kind))
@@ -192,7 +164,7 @@ def probe(task: Task, method: Method, seed: int) -> Probe:
     rng = torch.Generator().manual_seed(derive_seed(seed, "probe"))
     order = torch.randperm(task.size, generator=rng)
     order = order[task.y[order].argsort(stable=True)]
-    first = _first_copies(task)
+    first = copies(task.x)
     single = order[first[order] == order]
     taken = torch.zeros(task.size, dtype=torch.bool)
     taken[_spread(single, max(1, round(size * len(single) / task.size)))] = True
@@ -205,14 +177,6 @@ def probe(task: Task, method: Method, seed: int) -> Probe:
 def _idle(method: Method, mark: Open) -> bool:
     """Whether the number has no effect with the method's other settings."""
     return mark.idle is not None and settings_of(method).get(mark.idle[0]) == mark.idle[1]
-
-
-def _first_copies(task: Task) -> Tensor:
-    """For each example the first one that is the same, itself where there is no other, (N,)."""
-    first = torch.arange(task.size)
-    for group in find_duplicates(Examples(x=task.x, labels=None)).groups:
-        first[list(group)] = min(group)
-    return first
 
 
 def _spread(rows: Tensor, most: int) -> Tensor:
@@ -294,12 +258,3 @@ def _sentence(name: str, value: float, trials: Sequence[Trial], plan: Probe) -> 
         f"given labels of {len(plan.held)} others; the usual value stays unless it is two standard "
         "errors behind the best."
     )
-
-
-def _made(folder: Path | None, value: float) -> Path | None:
-    """A folder of its own for each trial."""
-    if folder is None:
-        return None
-    own = folder / f"{value:g}"
-    own.mkdir(parents=True, exist_ok=True)
-    return own

@@ -24,11 +24,10 @@ from labelproof.data.task import Task
 from labelproof.functional.softmax_regression import CrossFit
 from labelproof.judging.crossfit import (
     FEWEST,
-    Again,
+    Retraining,
     copies,
     fold_count,
     fold_works,
-    folds_with_copies,
     follower,
     scores_by_fold,
 )
@@ -49,7 +48,7 @@ class Unseen:
 
 
 def unseen_views(
-    again: Again, reporter: Reporter | None = None, begun: Beside | None = None
+    again: Retraining, reporter: Reporter | None = None, begun: Beside | None = None
 ) -> Unseen:
     """Train without each fold, side by side where that is possible, and ask the cheap views."""
     told, count = follower(reporter), len(fold_works(again))
@@ -63,7 +62,7 @@ def unseen_views(
 
 
 @contextmanager
-def begun_beside(again: Again) -> Iterator[Beside | None]:
+def begun_beside(again: Retraining) -> Iterator[Beside | None]:
     """Begin that beside what the block does, where this ends sooner than one after the other.
 
     The block then has one thread, even where no process can be begun: the same threads give the
@@ -97,12 +96,12 @@ def _ends_sooner(task: Task, room: int) -> bool:
     return room > 1 and math.ceil((count + 1) / room) < 1 + math.ceil(count / room)
 
 
-def works_of(again: Again) -> list[Work]:
+def works_of(again: Retraining) -> list[Work]:
     """Each fold, and the cheap views."""
-    return [*fold_works(again), partial(_cheap_work, again)]
+    return [*fold_works(again), partial(_cheap_views, again)]
 
 
-def _values(again: Again, progress: Parts | None, begun: Beside | None) -> list[Any]:
+def _values(again: Retraining, progress: Parts | None, begun: Beside | None) -> list[Any]:
     """What each of the works gives."""
     if begun:
         begun.more_room()
@@ -124,22 +123,17 @@ def _can_fork(task: Task) -> bool:
     return task.x.resident and can_fork()
 
 
-def _cheap_work(again: Again, reporter: Reporter) -> tuple[CrossFit | None, list[Floats]]:
-    return cheap_views(again.task, again.seed, again.device)
-
-
-def cheap_views(
-    task: Task, seed: int, device: torch.device
-) -> tuple[CrossFit | None, list[Floats]]:
+def _cheap_views(again: Retraining, _: Reporter) -> tuple[CrossFit | None, list[Floats]]:
     """Views of vectors (N, C) that take no network: a regression, and the nearest neighbours.
 
     None of either for other kinds of data, and where it would take too long.
     """
+    task = again.task
     numbers = task.size * int(np.prod(task.x.shape))
     if task.kind != "vectors" or (task.size > MOST_NEIGHBOURED and numbers > MOST_NUMBERS):
         return None, []
-    x, fold = plain_inputs(task, device), folds_with_copies(task, seed)
-    linear = regression(x, task.y, task.num_classes, fold, task.fixed, task.targets)
+    x = plain_inputs(task, again.device)
+    linear = regression(x, task.y, task.num_classes, again.folds, task.fixed, task.targets)
     said = [] if linear is None else [linear.log_probs]
     if task.size <= MOST_NEIGHBOURED:
         said.append(neighbours(x, task.y, task.num_classes, copies(task.x)))

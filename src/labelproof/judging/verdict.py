@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from labelproof.data.task import Audit
 from labelproof.judging.calibration import Calibration, How, calibrate, calibrated
+from labelproof.judging.crossfit import Retraining
 from labelproof.judging.label_table import LabelTable, label_table
 from labelproof.judging.summary import summarise, votes_summary
 from labelproof.judging.suspects import Rule
@@ -34,14 +34,12 @@ class Judged:
 
 def judge(
     result: Result,
-    trunk: Trunk,
+    again: Retraining,
     audit: Audit,
     how: How,
     *,
     rule: Rule | None = None,
     joins: bool = False,
-    seed: int,
-    folder: Path | None = None,
     reporter: Reporter | None = None,
     begun: Beside | None = None,
 ) -> Judged:
@@ -49,26 +47,16 @@ def judge(
 
     Args:
         result: what training gave.
-        trunk: makes a new network like the one that was trained.
+        again: how its method is trained again on parts of the data.
         audit: true labels and test data, for the numbers of the summary alone.
         how: how to calibrate, see `calibrate`.
         rule: which labels are called suspects.
         joins: whether a softmax regression may predict along with the method.
-        seed: decides the parts of the data that are trained again, and everything random there.
-        folder: where that training is saved, to go on from after an interruption.
-        reporter: follows it.
+        reporter: follows that training.
         begun: that training, where it was begun beside the run's.
     """
     calibration = calibrate(
-        result,
-        trunk,
-        how,
-        rule=rule,
-        joins=joins,
-        seed=seed,
-        folder=folder,
-        reporter=reporter,
-        begun=begun,
+        result, again, how, rule=rule, joins=joins, reporter=reporter, begun=begun
     )
     sure = calibrated(result, calibration, audit)
     table = table_of(sure, calibration)
@@ -84,7 +72,7 @@ def judge(
             "suspects_filled": count_filled(table, rule),
             **votes_summary(result.task, calibration.crowd, audit, soft),
         },
-        trunk=trunk,
+        trunk=again.trunk,
     )
 
 
