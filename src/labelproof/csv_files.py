@@ -2,14 +2,15 @@
 
 A cell that begins with `=`, `@`, a tab or a line break, or with `+` or `-` before something that is
 no number but could be a call, gets an apostrophe in front (`safe`): spreadsheets then show it as
-text, not run it. `plain` takes the apostrophe away again."""
+text, not run it. `plain` takes the apostrophe away again.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from typing import Any
 import msgspec
 
 from labelproof.errors import BadInput
-from labelproof.files import read_regular
+from labelproof.files import read_regular, written_whole
 
 LARGEST = 2**34  # bytes
 LONGEST_CELL = 2**28  # letters; the csv module refuses more than 131,072 unless told otherwise
@@ -57,6 +58,16 @@ def read_columns(path: Path, columns: Sequence[str]) -> dict[str, list[str]]:
             )
     places = {name: header.index(name) for name in columns}
     return {name: [plain(row[place]) for row in rows] for name, place in places.items()}
+
+
+def write_csv(
+    path: Path, header: Sequence[str], rows: Iterable[Iterable[Any]], delimiter: str = ","
+) -> None:
+    """Write a header and rows, one after the other; the file appears whole or not at all."""
+    with written_whole(path) as aside, aside.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
+        writer.writerow(header)
+        writer.writerows(rows)
 
 
 def converted(path: Path, name: str, cells: Sequence[str], kind: Any) -> Any:

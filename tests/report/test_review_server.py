@@ -17,7 +17,7 @@ from starlette.testclient import TestClient
 
 from labelproof.data.readers import load
 from labelproof.errors import BadInput
-from labelproof.report.example_view import FromExamples, Nothing
+from labelproof.report.example_view import FromExamples, Shown
 from labelproof.review.by_class import decide_where
 from labelproof.review.refit_job import Again
 from labelproof.review.serve import bind
@@ -29,7 +29,7 @@ HOST = "http://127.0.0.1:4321"
 
 
 def client_of(review: Reviewed, shown: Any = None) -> TestClient:
-    desk = Desk(review, shown or Nothing(), None, Again(review))
+    desk = Desk(review, shown or Shown(), None, Again(review))
     return TestClient(make_app(desk, token=TOKEN, port=4321), base_url=HOST)
 
 

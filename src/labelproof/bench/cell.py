@@ -11,6 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from labelproof.files import file_hash
 from labelproof.recipes.recipe import known_defaults
 from labelproof.runs.spec import RunSpec
 
@@ -135,8 +136,4 @@ def _values(told: Mapping[str, Any]) -> list[str]:
 
 @lru_cache(maxsize=64)
 def _digest(path: Path) -> str:
-    known = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            known.update(block)
-    return known.hexdigest()[:16]
+    return file_hash(path)[:16]

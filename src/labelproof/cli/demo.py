@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,9 +14,9 @@ from rich.console import Console
 from rich.table import Table
 
 from labelproof import pipeline
+from labelproof.csv_files import write_csv
 from labelproof.data.readers import SourceOptions
 from labelproof.errors import BadInput
-from labelproof.files import written_whole
 from labelproof.run_files import LABELS, REPORT
 from labelproof.runs import folder as runfolder
 from labelproof.runs.spec import RunSpec
@@ -177,10 +176,8 @@ def make_photos(folder: Path, seed: int) -> Path:
     for number, kind in enumerate(rng.permutation(len(truth)).tolist()):
         names.append((f"{number:03d}.jpg", kind))
         Image.fromarray(_picture(CLASSES[truth[kind]], sources, rng)).save(folder / names[-1][0])
-    with written_whole(table) as aside, aside.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(("file", "label", "truth"))
-        writer.writerows((name, CLASSES[given[k]], CLASSES[truth[k]]) for name, k in names)
+    rows = ((name, CLASSES[given[k]], CLASSES[truth[k]]) for name, k in names)
+    write_csv(table, ("file", "label", "truth"), rows)
     return table
 
 

@@ -14,7 +14,7 @@ from labelproof.data.examples import Examples
 from labelproof.errors import BadInput
 from labelproof.judging.label_table import LabelRows
 from labelproof.report import write
-from labelproof.report.example_view import FromExamples, Nothing, Shown, files_of
+from labelproof.report.example_view import FromExamples, Shown, files_of
 from labelproof.report.facts import gather
 from labelproof.runs.reread import read_again
 from labelproof.runs.reviewed import Reviewed
@@ -71,4 +71,4 @@ def shown_of(opened: Reviewed) -> tuple[Shown, str | None]:
     try:
         return FromExamples(read_run(opened.folder, opened.record, opened.rows)), None
     except BadInput as error:
-        return Nothing(), f"The examples themselves cannot be shown: {error}"
+        return Shown(), f"The examples themselves cannot be shown: {error}"

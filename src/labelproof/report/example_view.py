@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy.typing as npt
 import torch
@@ -48,36 +48,23 @@ class Picture:
         return f"data:{self.kind};base64,{base64.b64encode(self.data).decode()}"
 
 
-class Shown(Protocol):
-    """Shows examples by their index in training."""
+class Shown:
+    """Shows examples by their index in training; this one has nothing to show."""
 
     def picture(self, index: int, edge: int) -> Picture | None:
         """The picture, no edge longer than `edge`; None where there is none to show."""
+        return None
 
     def text(self, index: int) -> str | None:
         """The row or text in words."""
+        return None
 
     def cells(self, index: int) -> Cells | None:
         """The row of a table, column by column; None where it is none."""
-
-
-class Nothing:
-    """Data that is not at hand."""
-
-    def picture(self, index: int, edge: int) -> Picture | None:
-        """No picture."""
-        return None
-
-    def text(self, index: int) -> str | None:
-        """No text."""
-        return None
-
-    def cells(self, index: int) -> Cells | None:
-        """No cells."""
         return None
 
 
-class FromExamples:
+class FromExamples(Shown):
     """Shows what a source read."""
 
     def __init__(self, examples: Examples) -> None:
@@ -106,7 +93,7 @@ class FromExamples:
         return captions.cells(index) if isinstance(captions, Captions) else None
 
 
-class FromFiles:
+class FromFiles(Shown):
     """Shows the picture files of a folder, whole and as sharp as they are."""
 
     def __init__(self, root: Path, names: Sequence[str], below: Sequence[str] = ()) -> None:
@@ -138,18 +125,10 @@ class FromFiles:
             return None  # labels.csv was tampered with: nothing outside the folder is shown
         return place
 
-    def text(self, index: int) -> str | None:
-        """A file has no text."""
-        return None
-
-    def cells(self, index: int) -> Cells | None:
-        """A file has no cells."""
-        return None
-
 
 def shown_from(record: Mapping[str, Any], rows: LabelRows, examples: Examples | None) -> Shown:
     """The best way to show examples: their files, else what was read, else nothing."""
-    return files_of(record, rows) or (FromExamples(examples) if examples else Nothing())
+    return files_of(record, rows) or (FromExamples(examples) if examples else Shown())
 
 
 def files_of(record: Mapping[str, Any], rows: LabelRows) -> FromFiles | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,11 +11,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d
 
-from labelproof.csv_files import safe
+from labelproof.csv_files import safe, write_csv
 from labelproof.data.encoders.picture_encoding import PictureEncoding
 from labelproof.data.examples import Examples, Inputs
 from labelproof.data.task import Audit
-from labelproof.files import write_json, written_whole
+from labelproof.files import write_json
 from labelproof.judging import health, regions
 from labelproof.judging.groups import by_group
 from labelproof.judging.scores import entropy, vacuity
@@ -27,6 +26,50 @@ MOST = 20_000  # examples compared with each other
 KEPT = 200  # entries of a finding that health.json keeps
 CHUNK = 512
 EDGE = 12  # of the thumbnails that stand for pictures
+SAID = {  # title, advice, and what the share is of, by kind
+    "test examples in training": (
+        "Test examples that are in the training data",
+        "Take these out of the test data: they flatter the measured accuracy.",
+        "test examples",
+    ),
+    "outliers": (
+        "Outliers",
+        "These are unlike all other examples: check that they belong in the data.",
+        "examples",
+    ),
+    "order of rows": (
+        "Rows in an order",
+        "Like examples stand beside each other in the data, as if sorted or recorded one after the "
+        "other: split by blocks rather than by single rows.",
+        "examples",
+    ),
+    "failing regions": (
+        "Regions where the model fails",
+        "The model hardly ever expects the labels of these examples and their neighbours: check "
+        "the labels together, or collect more examples like them.",
+        "examples",
+    ),
+    "no right class": (
+        "Examples that no class fits",
+        "The model has next to no evidence for any class: add a class, or leave them out.",
+        "examples",
+    ),
+    "split class": (
+        "Classes that may be two",
+        "Their examples fall into two groups far apart: look whether these are two classes.",
+        "classes",
+    ),
+    "overlapping classes": (
+        "Classes that may be one",
+        "Their labels are mixed up both ways: define the difference, or merge them.",
+        "classes",
+    ),
+    "rare class": (
+        "Rare classes",
+        "Fewer than a tenth of an equal share: collect more examples of these classes.",
+        "classes",
+    ),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,21 +110,15 @@ def write_health(folder: Path, ended: Judged, audit: Audit, train: Examples) -> 
         "compared": len(compared(len(train))),
     }
     write_json(folder / HEALTH, content)
-    names = train.ids
-    with (
-        written_whole(folder / HEALTH_LIST) as aside,
-        aside.open("w", newline="", encoding="utf-8") as file,
-    ):
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(("kind", "index", "id", "other", "score"))
-        for finding in found:
-            for entry in finding.entries:
-                index = entry.get("index")
-                name = "" if index is None else safe(names[index]) if names is not None else index
-                place = safe(entry.get("class", "")) if index is None else index
-                other = safe(str(entry.get("other", "")))
-                row = (finding.kind, place, name, other, f"{entry['score']:.6g}")
-                writer.writerow(row)
+    rows = (_row(f.kind, entry, train.ids) for f in found for entry in f.entries)
+    write_csv(folder / HEALTH_LIST, ("kind", "index", "id", "other", "score"), rows)
+
+
+def _row(kind: str, entry: dict[str, Any], names: Sequence[str] | None) -> tuple[Any, ...]:
+    index = entry.get("index")
+    name = "" if index is None else safe(names[index]) if names is not None else index
+    place = safe(entry.get("class", "")) if index is None else index
+    return (kind, place, name, safe(str(entry.get("other", ""))), f"{entry['score']:.6g}")
 
 
 def measure(ended: Judged, audit: Audit, train: Examples) -> Iterable[Finding]:
@@ -102,16 +139,18 @@ def measure(ended: Judged, audit: Audit, train: Examples) -> Iterable[Finding]:
             found = health.leaks(close, limit)
             yield _leaks([(int(test[a]), place[b], apart) for a, b, apart in found], len(test))
         far = health.outliers(near)
-        yield _outliers([(place[row], score) for row, score in far], len(rows))
-        yield _in_order([(place[row], share) for row, share in regions.in_order(near)], len(rows))
+        yield _finding("outliers", _rows([(place[row], score) for row, score in far]), len(rows))
+        order = [(place[row], share) for row, share in regions.in_order(near)]
+        yield _finding("order of rows", _rows(order), len(rows))
         if ended.calibration.scores is not None:
             yield _failing(ended, near, rows)
-        yield _split(health.split_classes(vectors, task.y[rows], len(classes)), classes)
+        split = health.split_classes(vectors, task.y[rows], len(classes))
+        yield _classes("split class", split, classes)
     scores = ended.calibration.scores
     if scores is not None:
         yield _strange(scores, ended)
     yield _merged(health.merged_classes(ended.calibration.transition), classes)
-    yield _rare(health.rare_classes(task.y, len(classes)), classes)
+    yield _classes("rare class", health.rare_classes(task.y, len(classes)), classes)
     yield from _pictures(train)
 
 
@@ -148,37 +187,21 @@ def _near(
 
 
 def _leaks(pairs: Sequence[tuple[int, int, float]], size: int) -> Finding:
-    return Finding(
-        kind="test examples in training",
-        title="Test examples that are in the training data",
-        advice="Take these out of the test data: they flatter the measured accuracy.",
-        of="test examples",
-        share=health.Share(count=len({row for row, _, _ in pairs}), of=size),
-        entries=[{"index": b, "other": f"test {a}", "score": d} for a, b, d in pairs],
-    )
+    entries = [{"index": b, "other": f"test {a}", "score": d} for a, b, d in pairs]
+    return _finding("test examples in training", entries, size, len({row for row, _, _ in pairs}))
 
 
-def _outliers(found: Sequence[tuple[int, float]], size: int) -> Finding:
-    return Finding(
-        kind="outliers",
-        title="Outliers",
-        advice="These are unlike all other examples: check that they belong in the data.",
-        of="examples",
-        share=health.Share(count=len(found), of=size),
-        entries=[{"index": row, "score": score} for row, score in found],
-    )
+def _finding(
+    kind: str, entries: Sequence[dict[str, Any]], size: int, count: int | None = None
+) -> Finding:
+    """A kind of problem in so many of all, as many as there are entries unless told."""
+    title, advice, of = SAID[kind]
+    share = health.Share(count=len(entries) if count is None else count, of=size)
+    return Finding(kind=kind, title=title, advice=advice, of=of, share=share, entries=entries)
 
 
-def _in_order(found: Sequence[tuple[int, float]], size: int) -> Finding:
-    return Finding(
-        kind="order of rows",
-        title="Rows in an order",
-        advice="Like examples stand beside each other in the data, as if sorted or recorded one "
-        "after the other: split by blocks rather than by single rows.",
-        of="examples",
-        share=health.Share(count=len(found), of=size),
-        entries=[{"index": row, "score": share} for row, share in found],
-    )
+def _rows(found: Sequence[tuple[int, float]]) -> list[dict[str, Any]]:
+    return [{"index": row, "score": score} for row, score in found]
 
 
 def _failing(ended: Judged, near: health.Neighbours, rows: Tensor) -> Finding:
@@ -186,65 +209,26 @@ def _failing(ended: Judged, near: health.Neighbours, rows: Tensor) -> Finding:
     assert scores is not None
     probs = ended.calibration.link(scores[rows].double())
     found = regions.failing(near, probs.gather(1, task.y[rows, None]).squeeze(1))
-    return Finding(
-        kind="failing regions",
-        title="Regions where the model fails",
-        advice="The model hardly ever expects the labels of these examples and their neighbours: "
-        "check the labels together, or collect more examples like them.",
-        of="examples",
-        share=health.Share(count=len(found), of=len(rows)),
-        entries=[{"index": int(rows[row]), "score": local} for row, local in found],
-    )
+    entries = _rows([(int(rows[row]), local) for row, local in found])
+    return _finding("failing regions", entries, len(rows))
 
 
 def _strange(scores: Tensor, ended: Judged) -> Finding:
     link = ended.calibration.link
     best = link(scores.double()).max(1).values
     missing = vacuity(scores) if link.of == "logits" else entropy(link(scores.double()))
-    found = health.without_class(missing, best)
-    return Finding(
-        kind="no right class",
-        title="Examples that no class fits",
-        advice="The model has next to no evidence for any class: add a class, or leave them out.",
-        of="examples",
-        share=health.Share(count=len(found), of=len(scores)),
-        entries=[{"index": row, "score": score} for row, score in found],
-    )
+    return _finding("no right class", _rows(health.without_class(missing, best)), len(scores))
 
 
-def _split(found: Sequence[tuple[int, float]], classes: Sequence[str]) -> Finding:
-    return Finding(
-        kind="split class",
-        title="Classes that may be two",
-        advice="Their examples fall into two groups far apart: look whether these are two classes.",
-        of="classes",
-        share=health.Share(count=len(found), of=len(classes)),
-        entries=[{"class": classes[code], "score": apart} for code, apart in found],
-    )
+def _classes(kind: str, found: Sequence[tuple[int, float]], classes: Sequence[str]) -> Finding:
+    entries = [{"class": classes[code], "score": float(score)} for code, score in found]
+    return _finding(kind, entries, len(classes))
 
 
 def _merged(found: Sequence[tuple[int, int, float]], classes: Sequence[str]) -> Finding:
-    return Finding(
-        kind="overlapping classes",
-        title="Classes that may be one",
-        advice="Their labels are mixed up both ways: define the difference, or merge them.",
-        of="classes",
-        share=health.Share(
-            count=len({code for a, b, _ in found for code in (a, b)}), of=len(classes)
-        ),
-        entries=[{"class": classes[a], "other": classes[b], "score": x} for a, b, x in found],
-    )
-
-
-def _rare(found: Sequence[tuple[int, int]], classes: Sequence[str]) -> Finding:
-    return Finding(
-        kind="rare class",
-        title="Rare classes",
-        advice="Fewer than a tenth of an equal share: collect more examples of these classes.",
-        of="classes",
-        share=health.Share(count=len(found), of=len(classes)),
-        entries=[{"class": classes[code], "score": float(count)} for code, count in found],
-    )
+    entries = [{"class": classes[a], "other": classes[b], "score": x} for a, b, x in found]
+    count = len({code for a, b, _ in found for code in (a, b)})
+    return _finding("overlapping classes", entries, len(classes), count)
 
 
 def _pictures(train: Examples) -> Iterable[Finding]:
@@ -266,7 +250,7 @@ def _pictures(train: Examples) -> Iterable[Finding]:
             advice="Look whether they show anything; leave out those that do not.",
             of="examples",
             share=health.Share(count=len(found), of=size),
-            entries=[{"index": row, "score": score} for row, score in found],
+            entries=_rows(found),
         )
 
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import base64
-import csv
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from labelproof.csv_files import safe
-from labelproof.files import write_text, written_whole
+from labelproof.csv_files import safe, write_csv
+from labelproof.files import write_text
 from labelproof.judging.label_table import LabelRows
 from labelproof.judging.wording import filled_up
 from labelproof.report.page import environment, wrong_share
@@ -88,7 +87,4 @@ def _write_labels(path: Path, tables: Mapping[str, tuple[LabelRows, Sequence[str
             lines.append((numbers[0], (safe(name), int(rows.index[place]), *words, *texts,
                                        int(rows.suspect[place]))))  # fmt: skip
     lines.sort(key=lambda line: line[0])
-    with written_whole(path) as aside, aside.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(HEADER)
-        writer.writerows(cells for _, cells in lines)
+    write_csv(path, HEADER, (cells for _, cells in lines))

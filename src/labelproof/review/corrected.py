@@ -7,7 +7,6 @@ it; .json tasks for Label Studio: the suspects and all that was decided.
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from labelproof.csv_files import safe
+from labelproof.csv_files import safe, write_csv
 from labelproof.errors import BadInput
 from labelproof.files import written_whole
-from labelproof.report.example_view import Nothing, Shown
+from labelproof.report.example_view import Shown
 from labelproof.review import forms
 from labelproof.review.annotation_tools import has_files, write_tasks
 from labelproof.runs.reviewed import Reviewed
@@ -37,7 +36,7 @@ def export(review: Reviewed, out: Path, shown: Shown | None = None) -> None:
     """
     check_out(review, out)
     writers: dict[str, Callable[[], None]] = {
-        ".json": lambda: write_tasks(review, out, shown or Nothing()),
+        ".json": lambda: write_tasks(review, out, shown or Shown()),
         ".jsonl": lambda: _write_lines(review, out),
         ".npy": lambda: _write_array(review, out),
         **dict.fromkeys(
@@ -88,13 +87,10 @@ def _write_table(review: Reviewed, out: Path) -> None:
         )
     name = "file" if has_files(review) else "id"
     labels, classes = review.corrected().tolist(), review.classes
-    with written_whole(out) as aside, aside.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow((name, "label"))
-        gone = set(review.decisions.removed())
-        pairs = enumerate(zip(review.ids(), labels, strict=True))
-        kept = (pair for index, pair in pairs if index not in gone)
-        writer.writerows((safe(one), safe(classes[code])) for one, code in kept)
+    gone = set(review.decisions.removed())
+    pairs = enumerate(zip(review.ids(), labels, strict=True))
+    kept = (pair for index, pair in pairs if index not in gone)
+    write_csv(out, (name, "label"), ((safe(one), safe(classes[code])) for one, code in kept))
 
 
 def _write_array(review: Reviewed, out: Path) -> None:

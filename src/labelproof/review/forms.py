@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from labelproof.csv_files import plain, safe
+from labelproof.csv_files import plain, safe, write_csv
 from labelproof.data.labels import check_labels, encode, merged
 from labelproof.data.optional_packages import need
 from labelproof.data.readers.delimited import FILE_NAMES, LABEL_NAMES, layout, pick, reading
@@ -156,9 +156,8 @@ def _write_csv(review: Reviewed, table: Table, out: Path) -> None:
         body[row][place] = cell
     body = [row for place, row in enumerate(body) if place not in gone]
     delimiter = "\t" if out.suffix.lower() == ".tsv" else found.delimiter
-    with written_whole(out) as aside, aside.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
-        writer.writerows([safe(cell) for cell in row] for row in [rows[0], *body])
+    header, *cells = ([safe(cell) for cell in row] for row in [rows[0], *body])
+    write_csv(out, header, cells, delimiter)
 
 
 def _write_parquet(review: Reviewed, table: Table, out: Path) -> None:

@@ -6,12 +6,11 @@ of their own: the picture file or the id, and the findings.
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from labelproof.csv_files import safe
+from labelproof.csv_files import safe, write_csv
 from labelproof.data.optional_packages import need
 from labelproof.data.readers.file_names import printable
 from labelproof.data.readers.huggingface import is_saved_dataset, training_part
@@ -58,11 +57,9 @@ def write_with_findings(review: Reviewed, out: Path) -> None:
             need("pyarrow.parquet", "table", "a Parquet table").write_table(table, aside)
         return
     frame = _frame(review, as_text=True)
-    with written_whole(out) as aside, aside.open("w", encoding="utf-8", newline="") as file:
-        delimiter = "\t" if suffix == ".tsv" else ","
-        writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
-        writer.writerow([safe(str(name)) for name in frame.columns])
-        writer.writerows([_cell(value) for value in row] for row in frame.itertuples(index=False))
+    rows = ([_cell(value) for value in row] for row in frame.itertuples(index=False))
+    header = [safe(str(name)) for name in frame.columns]
+    write_csv(out, header, rows, "\t" if suffix == ".tsv" else ",")
 
 
 def write_dataset(review: Reviewed, out: Path) -> None:

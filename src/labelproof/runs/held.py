@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,10 +11,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from labelproof.csv_files import safe
+from labelproof.csv_files import safe, write_csv
 from labelproof.data.examples import Examples, without
 from labelproof.errors import BadInput
-from labelproof.files import write_text
 from labelproof.judging.crossfit import part_of
 from labelproof.judging.label_table import Codes
 from labelproof.run_files import HELD
@@ -114,13 +111,11 @@ def _left(prepared: Prepared, removed: Sequence[int]) -> Prepared:
 
 def write_held(folder: Path, held: Held, classes: Sequence[str], ids: Sequence[str] | None) -> None:
     """Write reviewed.csv into a run folder."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(("index", "id", "label"))
-    for index, code in zip(held.index.tolist(), held.labels.tolist(), strict=True):
-        name = ids[index] if ids is not None else str(index)
-        writer.writerow((index, safe(name), safe(classes[code])))
-    write_text(folder / HELD, out.getvalue())
+    rows = (
+        (index, safe(ids[index] if ids is not None else str(index)), safe(classes[code]))
+        for index, code in zip(held.index.tolist(), held.labels.tolist(), strict=True)
+    )
+    write_csv(folder / HELD, ("index", "id", "label"), rows)
 
 
 def _same_data(

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from labelproof.csv_files import long_cells, plain, safe
+from labelproof.csv_files import long_cells, plain, safe, write_csv
 from labelproof.errors import BadInput
-from labelproof.files import written_whole
 from labelproof.judging.label_table import Codes, LabelRows, Names, Numbers
 from labelproof.run_files import LABELS
 from labelproof.runs.labels_index import packed, read_index, write_index
@@ -28,15 +27,9 @@ RANGES = {"p_clean": (0.0, 1.0), "p_suggested": (0.0, 1.0), "suspect": (0.0, 1.0
 
 def write_rows(folder: Path, rows: LabelRows, classes: Sequence[str]) -> None:
     """Write labels.csv into a run folder, some rows at a time; of a long one, its index too."""
-    with (
-        written_whole(folder / LABELS) as aside,
-        aside.open("w", newline="", encoding="utf-8") as file,
-    ):
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        names = np.array([safe(name) for name in classes], dtype=object)
-        for start in range(0, len(rows), BLOCK):
-            writer.writerows(_cells(rows, names, slice(start, start + BLOCK)))
+    names = np.array([safe(name) for name in classes], dtype=object)
+    parts = (slice(start, start + BLOCK) for start in range(0, len(rows), BLOCK))
+    write_csv(folder / LABELS, COLUMNS, (c for part in parts for c in _cells(rows, names, part)))
     write_index(folder, rows)
 
 

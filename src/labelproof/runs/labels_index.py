@@ -15,10 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from labelproof.data.plain_files import Refused, read_npz
-from labelproof.files import written_whole
+from labelproof.files import file_hash, written_whole
 from labelproof.judging.label_table import Codes, LabelRows, Names
 from labelproof.run_files import LABELS, LABELS_INDEX
-from labelproof.runs.manifest import file_hash
 
 FEWEST = 200_000  # rows from which there is an index
 NUMBERS = ("p_clean", "p_suggested", "margin")

@@ -5,17 +5,15 @@ A folder that was copied in part, cut short or changed after the run is refused 
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 
 from labelproof.errors import BadInput
-from labelproof.files import write_json
+from labelproof.files import file_hash, write_json
 from labelproof.json_files import read_json
 from labelproof.run_files import CALIBRATION, ENCODER, ENCODER_ARRAYS, MANIFEST, MODEL, READING, RUN
 from labelproof.runs.schemas import ManifestRecord
 
 PARTS = (RUN, READING, ENCODER, ENCODER_ARRAYS, MODEL, CALIBRATION)
-CHUNK = 1 << 20
 
 
 def write_manifest(folder: Path) -> None:
@@ -46,12 +44,3 @@ def _check_one(path: Path, expected: str) -> None:
             f"{path} is not the file that the run wrote (cut short, or changed since); "
             "restore it or copy the run folder again."
         )
-
-
-def file_hash(path: Path) -> str:
-    """SHA-256 of a file's bytes."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while chunk := file.read(CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from labelproof.csv_files import converted, read_columns, safe
+from labelproof.csv_files import converted, read_columns, safe, write_csv
 from labelproof.errors import BadInput
-from labelproof.files import write_json, written_whole
+from labelproof.files import write_json
 from labelproof.json_files import read_json
 from labelproof.judging.agreement import annotator_quality, label_quality, most_confused
 from labelproof.judging.verdict import Judged
@@ -24,8 +23,8 @@ def write_votes(folder: Path, ended: Judged, ids: Sequence[str] | None) -> None:
     """Write what is known of annotators and their labels, where there are several."""
     if ended.calibration.crowd is None or ended.result.task.votes is None:
         return
-    _write(folder / ANNOTATORS, PEOPLE, _people(ended))
-    _write(folder / VOTES, EACH, _each(ended, ids))
+    write_csv(folder / ANNOTATORS, PEOPLE, _people(ended))
+    write_csv(folder / VOTES, EACH, _each(ended, ids))
     crowd, votes = ended.calibration.crowd, ended.result.task.votes
     write_json(
         folder / CROWD,
@@ -122,10 +121,3 @@ def _each(ended: Judged, ids: Sequence[str] | None) -> Iterable[Sequence[Any]]:
             safe(names[int(best.indices[row])]),
             f"{best.values[row].item():.6f}",
         )
-
-
-def _write(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    with written_whole(path) as aside, aside.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(header)
-        writer.writerows(rows)

@@ -20,9 +20,9 @@ import torch
 from labelproof.data.encoders.encoder_protocol import Batch, InputRule, OpenEncoder, Vectors
 from labelproof.data.encoders.onnx_graphs import OPSET, PURPOSE, Graph, add_pixels, session
 from labelproof.data.encoders.torch_run import Pixels
-from labelproof.data.encoders.weights import file_digest
 from labelproof.data.optional_packages import need
 from labelproof.errors import BadInput
+from labelproof.files import file_hash
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 SIZE = 224  # where the file leaves the sides open
@@ -145,7 +145,7 @@ def _files_beside(path: Path) -> list[Path]:
 
 def _digest(files: Sequence[Path]) -> str:
     """The digest of a file, or of several together."""
-    parts = [file_digest(file) for file in files]
+    parts = [file_hash(file) for file in files]
     return parts[0] if len(parts) == 1 else hashlib.sha256("".join(parts).encode()).hexdigest()
 
 

