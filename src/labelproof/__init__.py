@@ -36,7 +36,7 @@ _HOMES = {
     "METHODS": "methods",
     "NoisyLabelClassifier": "sklearn.estimator",
     "RunFailed": "errors",
-    "add_findings": "sklearn.findings",
+    "add_findings": "sklearn.issues",
     "find_label_issues": "sklearn.issues",
     "label_quality": "sklearn.issues",
     "load_model": "runs.load",

@@ -18,12 +18,7 @@ LARGEST = 2**28  # bytes
 
 
 def read_json(path: Path, schema: Any, advice: str) -> dict[str, Any]:
-    """The JSON object in a file.
-
-    Args:
-        path: The file.
-        schema: What must be in it: a Struct, or a union of tagged ones.
-        advice: What to do if it is not, as the end of a sentence.
+    """The JSON object in a file, if it fits the schema; `advice` ends the sentence if it does not.
 
     Raises:
         BadInput: If the file cannot be read, is no JSON, or does not fit the schema.

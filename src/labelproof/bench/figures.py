@@ -70,16 +70,9 @@ class Roc:
 def draw(
     stem: Path, title: str, panels: Sequence[Panel], *, same_height: bool = False
 ) -> list[Path]:
-    """Draw panels side by side and save them.
+    """Draw panels side by side, save them as `.png` and `.svg`, and return these files.
 
-    Args:
-        stem: path without an ending; `.png` and `.svg` are added.
-        title: stands above all panels.
-        panels: each draws on one pair of axes.
-        same_height: whether all vertical axes end where the highest does, to compare by eye.
-
-    Returns:
-        The files written.
+    With `same_height` all vertical axes end where the highest does, to compare by eye.
     """
     import matplotlib
     from matplotlib.figure import Figure
@@ -105,15 +98,7 @@ def draw(
 
 
 def lines(path_stem: Path, title: str, xlabel: str, ylabel: str, series: Series) -> list[Path]:
-    """Lines with their spreads, such as accuracy against a hyper-parameter.
-
-    Args:
-        path_stem: path without an ending.
-        title: stands above the figure.
-        xlabel: name of the horizontal axis.
-        ylabel: name of the vertical axis.
-        series: by name: places, means and spreads; a spread of 0 or NaN is not drawn.
-    """
+    """Lines with their spreads, such as accuracy against a setting; none is drawn for 0 or NaN."""
     places = sorted({x for xs, _, _ in series.values() for x in xs})
     aside = 0.0 if len(places) < 2 else 0.01 * (places[-1] - places[0])  # bars side by side
 

@@ -65,15 +65,9 @@ def run_cells(
     ended: Ended,
     launcher: Launcher = "local",
 ) -> dict[str, str]:
-    """Run every cell that is not finished; returns the errors of those that failed, by name.
+    """Run every cell that is not finished, each once; returns the errors of failed ones, by name.
 
-    Args:
-        cells: what to run; cells that are the same run are run once.
-        folder: where the run folders go.
-        jobs: processes at a time.
-        show: called several times a second.
-        ended: called after every cell that ran.
-        launcher: whether a run is one process, or several that `torchrun` starts.
+    `show` is called several times a second, `ended` after every cell that ran.
     """
     unique = {cell.name: cell for cell in cells}
     waiting = deque(sorted((c for c in unique.values() if not is_done(c, folder)), key=_seed))

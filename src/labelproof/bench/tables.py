@@ -68,16 +68,7 @@ def grid(
     beside: str = "published",
     notes: Sequence[str] = (),
 ) -> Table:
-    """Rows by columns for one metric; published numbers in columns of their own.
-
-    Args:
-        results: all cells.
-        metric: the number to show.
-        title: what the table is about.
-        published: numbers by row and column; columns without any are left out.
-        beside: what the header calls them.
-        notes: on published numbers; left out where none are shown.
-    """
+    """Rows by columns for one metric; published numbers, with notes, in their own columns."""
     known = published or {}
     printed = [on_images(column) for column in results.columns]
     shown = [c for c in printed if any((row, c) in known for row in results.rows)]
@@ -115,16 +106,7 @@ def listing(
     columns: str = "data",
     show: Callable[[Metric, Sequence[Record]], str] | None = None,
 ) -> Table:
-    """A line for every place of the grid, a column for every metric.
-
-    Args:
-        results: all cells.
-        metrics: the numbers to show.
-        title: what the table is about.
-        notes: what stands below it.
-        columns: what the columns of the grid are.
-        show: how a number is written; as `entry` does where None.
-    """
+    """A line for every place of the grid, a column for every metric, each written by `show`."""
     show = show or entry
     places = [(c, r) for c in results.columns for r in results.rows if results.at(r, c)]
     rows = []

@@ -90,12 +90,7 @@ def _numbers(examples: Examples) -> int:
 
 
 def encoder_line(seen: Glance, name: str) -> list[str]:
-    """What makes vectors of pictures or texts, and how long that takes.
-
-    Args:
-        seen: A look at the data.
-        name: The encoder that was asked for.
-    """
+    """What makes vectors of pictures or texts if `name` is asked for, and how long that takes."""
     meant = name in (AUTO, MINILM, BOTH) and minilm_folder() is not None
     if meant and isinstance(seen.examples.encoder, TextEncoder):
         asked = f"{WORDS}, {MINILM} or both, as held-out labels decide" if name == AUTO else name

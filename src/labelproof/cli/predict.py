@@ -112,11 +112,7 @@ def write_predictions(
 ) -> Written:
     """Predict all examples and write a row for each, in order, holding one batch at a time.
 
-    Args:
-        model: the trained model.
-        data: examples read like the training data.
-        out: the CSV file; it appears when it is complete.
-        step: called with the number of rows written so far.
+    `step` is called with the number of rows written so far.
     """
     if not out.absolute().parent.is_dir():
         raise BadInput(f"{out} cannot be written: its folder does not exist; name another --out.")

@@ -13,13 +13,7 @@ class Captions(Sequence[str]):
     """Rows in short, written when asked for."""
 
     def __init__(self, frame: Any, show: Callable[[int], str], without: Sequence[str] = ()) -> None:
-        """Keep what is needed to show rows.
-
-        Args:
-            frame: The table.
-            show: Writes a row in short.
-            without: Columns that are no part of what is shown, such as the label.
-        """
+        """Keep what is needed to show rows: in short by `show`, or all columns but `without`."""
         self._rows: Sequence[int] = range(len(frame))
         self._show = show
         names = [name for name in frame.columns if name not in without]

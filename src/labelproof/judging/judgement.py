@@ -129,13 +129,7 @@ class Part:
 
 
 def judge_labels(evidence: Evidence, rule: Rule | None = None, *, seed: int = 0) -> Judgement:
-    """Judge the given labels.
-
-    Args:
-        evidence: views of the labels, and the labels.
-        rule: which of the labels that look wrong are called suspects.
-        seed: of the sampler.
-    """
+    """Judge the given labels; `rule` says which of those that look wrong are called suspects."""
     given, size = evidence.given, len(evidence.given)
     done = np.zeros(size, dtype=bool) if evidence.fixed is None else evidence.fixed
     first = given if evidence.original is None else np.where(done, evidence.original, given)

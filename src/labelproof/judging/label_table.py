@@ -88,11 +88,7 @@ class LabelTable:
         return torch.from_numpy(order)
 
     def rows(self, ids: Sequence[str] | None = None) -> LabelRows:
-        """The table as people read it, the most suspicious label first.
-
-        Args:
-            ids: a name for each training example; its number where None.
-        """
+        """The table as people read it, the most suspicious label first."""
         order = self.worst_first().numpy().astype(np.int64)
         return LabelRows(
             index=order,

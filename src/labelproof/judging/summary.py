@@ -41,15 +41,7 @@ TEST: dict[str, Callable[[Tensor, Tensor], float]] = {
 def summarise(
     raw: Result, sure: Result, table: LabelTable, calibration: Calibration, audit: Audit
 ) -> dict[str, Any]:
-    """All of it.
-
-    Args:
-        raw: the result as it was trained.
-        sure: the same with calibrated probabilities.
-        table: what is said of every label.
-        calibration: how that came about.
-        audit: true labels and test data.
-    """
+    """All of it, from the result as it was trained, and the same with calibrated probabilities."""
     curve = [line["test_accuracy"] for line in raw.history if "test_accuracy" in line]
     return {
         "accuracy": accuracy_of(curve, sure, calibration, audit),
@@ -169,14 +161,7 @@ SHOWN = 20  # annotators and confusions listed in the summary
 
 
 def votes_summary(task: Task, crowd: Crowd | None, audit: Audit, soft: bool) -> dict[str, Any]:
-    """What summary.json says of annotators; nothing where everybody labelled alone.
-
-    Args:
-        task: with the votes.
-        crowd: what votes and model say together.
-        audit: true labels.
-        soft: whether the method trains on soft targets, where there are any.
-    """
+    """What summary.json says of annotators; nothing where everybody labelled alone."""
     votes = task.votes
     if votes is None or crowd is None:
         return {}

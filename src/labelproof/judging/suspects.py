@@ -40,14 +40,7 @@ def likelier_wrong(wrong: Floats, free: Bools) -> Bools:
 
 
 def chosen_by(rule: Rule, wrong: Floats, free: Bools, usual: Bools) -> Bools:
-    """The suspects (N,).
-
-    Args:
-        rule: what was asked for.
-        wrong: (N,) probability that each label is wrong.
-        free: (N,) labels that may be suspects.
-        usual: (N,) the suspects where nothing was asked for.
-    """
+    """The suspects (N,) among `free` labels that the rule asks for, or the usual ones."""
     if rule.precision is None and rule.budget is None:
         return usual
     order = np.argsort(-np.where(free, wrong, -1), kind="stable")[: int(free.sum())]

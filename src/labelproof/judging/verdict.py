@@ -43,17 +43,9 @@ def judge(
     reporter: Reporter | None = None,
     begun: Beside | None = None,
 ) -> Judged:
-    """Calibrate a result and judge every given label.
+    """Calibrate a result as `calibrate` does, and judge every given label.
 
-    Args:
-        result: what training gave.
-        again: how its method is trained again on parts of the data.
-        audit: true labels and test data, for the numbers of the summary alone.
-        how: how to calibrate, see `calibrate`.
-        rule: which labels are called suspects.
-        joins: whether a softmax regression may predict along with the method.
-        reporter: follows that training.
-        begun: that training, where it was begun beside the run's.
+    The audit, true labels and test data, is for the numbers of the summary alone.
     """
     calibration = calibrate(
         result, again, how, rule=rule, joins=joins, reporter=reporter, begun=begun

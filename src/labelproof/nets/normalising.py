@@ -58,15 +58,7 @@ class _Normalise(torch.autograd.Function):
 def normalise(
     x: Tensor, weight: Tensor, bias: Tensor, cut: Cut, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Rows normalised by the mean and variance of all rows, and both of these, (C,).
-
-    Args:
-        x: The rows of this process, (B, C, ...).
-        weight: (C,).
-        bias: (C,).
-        cut: Which rows these are.
-        eps: Added to the variance.
-    """
+    """Rows (B, C, ...) normalised by the mean and variance of all rows, and both of these, (C,)."""
     out: tuple[Tensor, Tensor, Tensor] = _Normalise.apply(x, weight, bias, cut, eps)  # type: ignore[no-untyped-call]
     return out
 

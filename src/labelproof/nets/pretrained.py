@@ -45,12 +45,7 @@ def is_timm(net: object) -> bool:
 
 
 def pretrained(net: str, shape: Sequence[int], weights: bool = True) -> Pretrained:
-    """The trunk `timm:NAME`.
-
-    Args:
-        net: Its name.
-        shape: Shape of one network input.
-        weights: Whether pretrained weights are needed; a saved model brings its own.
+    """The trunk `timm:NAME`; without `weights` where a saved model brings its own.
 
     Raises:
         BadInput: If timm, the network or its weights are not there, or the data are no pictures.

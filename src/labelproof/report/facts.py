@@ -63,13 +63,7 @@ class ClassHealth:
 
 
 def gather(folder: Path, rows: LabelRows | None = None, data: str | None = None) -> Facts:
-    """Read the files of a run folder; the first that is missing or damaged is named.
-
-    Args:
-        folder: the run folder.
-        rows: the label table, where it is at hand; labels.csv is read where None.
-        data: where the user says that the data of the run lies.
-    """
+    """Read the files of a run folder, `rows` where not at hand; the first damaged one is named."""
     record, classes, size = read_task(folder, data)
     return Facts(
         folder=folder,

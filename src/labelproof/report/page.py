@@ -60,13 +60,7 @@ class Pair:
 
 
 def render(facts: Facts, shown: Shown, note: str | None = None) -> str:
-    """The report as HTML.
-
-    Args:
-        facts: The run.
-        shown: Shows examples.
-        note: Why pictures are missing, if they are.
-    """
+    """The report as HTML; `note` says why pictures are missing, if they are."""
     env = environment()
     style = env.get_template("style.css").render() + env.get_template("report.css").render()
     style += filter_rules(len(facts.classes))

@@ -22,13 +22,7 @@ HEADER = ("column", "index", "id", "given", "suggested", "p_clean", "p_suggested
 
 
 def write_joint(folder: Path, runs: Mapping[str, Path], data: str) -> Path:
-    """Write labels.csv of all columns, the most suspicious first, and report.html that links all.
-
-    Args:
-        folder: Where both go; the runs lie below it.
-        runs: Run folders by column.
-        data: How the report calls the data.
-    """
+    """Write labels.csv of all columns, the most suspicious first, and a report.html of links."""
     tables = {name: _rows(run) for name, run in runs.items()}
     _write_labels(folder / LABELS, tables)
     env = environment()

@@ -92,13 +92,8 @@ def axes(
 ) -> list[str]:
     """Ticks, grid lines and names of both axes.
 
-    Args:
-        frame: Where the plot is.
-        x_name: Name of the horizontal axis.
-        y_name: Name of the vertical axis.
-        percent: Which axes are shares: "x", "y" or "xy".
-        whole: Whether the horizontal axis counts something.
-        log_x: Whether horizontal values are logarithms to base ten of what is shown.
+    `percent` names the axes that are shares ("x", "y", "xy"). With `whole` the horizontal one
+    counts; with `log_x` its values are logarithms to base ten of what is shown.
     """
     floor, wall = frame.height - frame.bottom, frame.left
     parts = [rule(wall, floor, frame.width - frame.right, floor, "axis")]

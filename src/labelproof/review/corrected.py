@@ -24,12 +24,7 @@ from labelproof.runs.reviewed import Reviewed
 
 
 def export(review: Reviewed, out: Path, shown: Shown | None = None) -> None:
-    """Write the corrected labels of a run.
-
-    Args:
-        review: The run with its decisions.
-        out: The new file; its suffix decides the form.
-        shown: Shows examples, for texts and pictures in Label Studio tasks.
+    """Write the corrected labels of a run in the form that the suffix of `out` names.
 
     Raises:
         BadInput: If there is no such form, or the data the form needs is gone.

@@ -16,13 +16,7 @@ HOST = "127.0.0.1"
 
 
 def serve(desk: Desk, listener: socket.socket, ready: Callable[[str], None]) -> None:
-    """Serve the page until Ctrl-C.
-
-    Args:
-        desk: What is reviewed.
-        listener: From `bind`.
-        ready: Called with the address when the page can be opened.
-    """
+    """Serve the page until Ctrl-C; `ready` is told the address when it can be opened."""
     port, token = listener.getsockname()[1], secrets.token_urlsafe(16)
     config = uvicorn.Config(
         make_app(desk, token=token, port=port),

@@ -119,11 +119,7 @@ class Whole(nn.Module):
 def export_onnx(model: Model, out: Path, encoding: PictureEncoding | None = None) -> None:
     """Write one ONNX file that equals the model at any batch size; it is checked before it appears.
 
-    Args:
-        model: the model.
-        out: the file.
-        encoding: the encoder of the pictures, where the model was trained on vectors of pictures;
-            the file then takes the pictures.
+    With the `encoding` that made vectors of pictures, the file takes the pictures.
 
     Raises:
         BadInput: a package of the extra `export` is missing, or the path cannot be written.

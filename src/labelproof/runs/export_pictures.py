@@ -18,12 +18,7 @@ FLOAT, HALF = 1, 10  # ONNX's numbers of the types
 
 
 def with_encoder(network: Any, encoding: PictureEncoding) -> Any:
-    """The encoder's graph before the network's.
-
-    Args:
-        network: An ONNX model from vectors `x` (B, D) to `probabilities` (B, C).
-        encoding: The encoder that made the vectors, and the shape of the pictures.
-    """
+    """The encoder's graph before the network's, which goes from vectors `x` to `probabilities`."""
     onnx = need("onnx", "export", "the export to ONNX")
     front = _halved(onnx, encoding.encoder().graph(encoding.shape))
     version = max(_opset(front), _opset(network))

@@ -131,11 +131,6 @@ class FromBoth(nn.Module):
 def export_texts(model: Model, encoder: AnyTexts, out: Path) -> None:
     """Write a folder that turns texts into probabilities; it is checked before it appears.
 
-    Args:
-        model: the model.
-        encoder: what made vectors of its texts.
-        out: the folder.
-
     Raises:
         BadInput: a package is missing, or the folder exists or cannot be written.
         RunFailed: the exported model differs from the original.

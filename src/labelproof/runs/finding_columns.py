@@ -21,11 +21,7 @@ def label_columns(
 ) -> Columns:
     """Columns in the order of the examples: what was given, what is suggested, and how sure.
 
-    Args:
-        rows: the label table.
-        classes: names.
-        decided: labels that a person stands for, by index.
-        decisions: the kind of every decision, by index.
+    `decided` are the labels that a person stands for, `decisions` the kind of every decision.
     """
     order = np.argsort(rows.index)
     given = [classes[code] for code in rows.given[order].tolist()]

@@ -210,11 +210,9 @@ def check_entries(folder: Path) -> None:
 
 
 def read_task(folder: Path, data: str | None = None) -> tuple[dict[str, Any], list[str], int]:
-    """run.json of a run folder, and of it the class names and the number of examples.
+    """run.json of a folder, and of it the class names and the number of examples.
 
-    Args:
-        folder: the run folder.
-        data: where the user says that the data of the run lies; see `runs.seal`.
+    `data` is where the user says that the data of the run lies; see `runs.seal`.
     """
     record = visible(read_record(folder), data)
     return record, list(record["task"]["classes"]), record["task"]["size"]

@@ -27,11 +27,6 @@ def hold(prepared: Prepared, data: Examples, run: Path) -> tuple[Prepared, Examp
 
     Examples that a person removed are left out, of the task and of the data.
 
-    Args:
-        prepared: The task as the data and the options give it.
-        data: The data it was made of.
-        run: The run folder that was reviewed.
-
     Raises:
         BadInput: If nothing was decided, or data, classes or labels are others than in that run.
     """

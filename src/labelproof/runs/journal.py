@@ -22,12 +22,8 @@ class Journal:
     def __init__(self, path: Path, busy: str) -> None:
         """Open the file, or make it.
 
-        Args:
-            path: The file.
-            busy: The sentence for the second process that opens it.
-
         Raises:
-            BadInput: If another process has it open.
+            BadInput: With the sentence `busy`, if another process has it open.
         """
         self.path = path
         self._handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | _NO_LINK, 0o666)

@@ -53,13 +53,8 @@ def _cells(
 def read_rows(folder: Path, classes: Sequence[str], size: int) -> LabelRows:
     """Read labels.csv of a run folder, by its index where there is one.
 
-    Args:
-        folder: The run folder.
-        classes: Names of the classes, from run.json.
-        size: The number of training examples, from run.json.
-
     Raises:
-        BadInput: If the file is missing, damaged, or of another run.
+        BadInput: If the file is missing, damaged, or not of these classes and so many examples.
     """
     path = folder / LABELS
     if not path.is_file():

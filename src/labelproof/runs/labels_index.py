@@ -79,13 +79,7 @@ def write_index(folder: Path, rows: LabelRows) -> None:
 
 
 def read_index(folder: Path, classes: int, size: int) -> LabelRows | None:
-    """The rows of labels.csv by its index; None where that is missing, damaged or of another one.
-
-    Args:
-        folder: the run folder.
-        classes: how many there are.
-        size: the number of training examples.
-    """
+    """The rows of labels.csv by its index; None where it is missing, damaged or of another one."""
     path = folder / LABELS_INDEX
     if not path.is_file():
         return None

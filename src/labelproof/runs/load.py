@@ -199,12 +199,7 @@ IN_PACKAGES = re.compile(r"timm:[A-Za-z0-9_.]+")  # names of models; `local-dir:
 
 
 def with_named_encoder(like: Examples, record: Mapping[str, Any], named: str | None) -> Examples:
-    """What new data must look like, with an encoder that may be opened.
-
-    Args:
-        like: what the run folder says.
-        record: run.json.
-        named: the encoder's place, if the user named it.
+    """What new data must look like, with an encoder that may be opened, `named` or not.
 
     Raises:
         BadInput: If the folder names a file that this user never did.

@@ -56,11 +56,6 @@ class Reviewed:
 def open_review(folder: Path, write: bool = False, data: str | None = None) -> Reviewed:
     """Read a finished run and its decisions; with `write`, more of them can be taken.
 
-    Args:
-        folder: the run folder.
-        write: whether decisions can be added.
-        data: where the user says that the data of the run lies.
-
     Raises:
         BadInput: If a file is missing or damaged, or a decision makes no sense.
     """

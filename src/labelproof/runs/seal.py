@@ -48,9 +48,7 @@ def is_own(record: Mapping[str, Any]) -> bool:
 def visible(record: Mapping[str, Any], named: str | None = None) -> dict[str, Any]:
     """The record as others may use it: without any file that this user never named.
 
-    Args:
-        record: run.json.
-        named: where the user says that the data lies; it takes the place of what the record says.
+    `named`, where the user says that the data lies, takes the place of what the record says.
     """
     own = is_own(record)
     if own and named is None:

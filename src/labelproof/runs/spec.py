@@ -95,12 +95,7 @@ class RunSpec:
 
 
 def read_spec(values: Any, where: Path) -> RunSpec:
-    """The spec that `describe` described.
-
-    Args:
-        values: the plain values.
-        where: the file they are from, for the sentence if they make no sense.
-    """
+    """The spec that `describe` described, from the file `where`."""
     try:
         spec = msgspec.convert(values, RunSpec, dec_hook=_path)
     except (msgspec.ValidationError, TypeError, ValueError) as error:
@@ -112,12 +107,7 @@ def read_spec(values: Any, where: Path) -> RunSpec:
 
 
 def load_spec(path: Path, data: str | None = None) -> RunSpec:
-    """The spec in a run.json, or in the run.json of a folder.
-
-    Args:
-        path: the file or the folder.
-        data: the data that the user names; a run.json of somebody else needs it (see `runs.seal`).
-    """
+    """The spec in a run.json or a folder; `data` is what the user names in its place (see `seal`)."""
     file = path / RUN if path.is_dir() else path
     record = visible(read_json(file, AnyRecord, "name another file"), data)
     spec = spec_of(record, file)

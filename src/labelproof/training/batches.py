@@ -118,13 +118,7 @@ class Pinned:
 
 
 def inputs_on(x: Inputs, device: torch.device, room: float | None = None) -> Inputs:
-    """Inputs as steps take them: all on a GPU where they fit, else through pinned memory.
-
-    Args:
-        x: the inputs.
-        device: where networks compute; on the CPU nothing changes.
-        room: bytes that they may take there; half of what is free where None.
-    """
+    """Inputs as steps take them: on a GPU where they fit into `room`, else through pinned memory."""
     x = whole(x)
     if device.type == "cpu" or (device.type != "cuda" and room is None):
         return x

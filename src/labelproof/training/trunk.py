@@ -22,10 +22,7 @@ Net = str | nn.Module | Callable[[], nn.Module]
 def make_trunk(net: Net, task: Task, weights: bool = True) -> tuple[Trunk, str]:
     """A function that makes a trunk for this task, and the name that run.json gives it.
 
-    Args:
-        net: the network.
-        task: what it is for.
-        weights: whether a pretrained network brings its weights; a saved model has its own.
+    A saved model brings its own `weights`, so a pretrained network need not.
     """
     example = task.views.plain(task.x.take(torch.arange(min(2, task.size))))
     shape = tuple(example.shape[1:])
@@ -64,13 +61,7 @@ def reproducible(wanted: bool) -> Iterator[None]:
 
 
 def fused(make: Trunk, example: Tensor, device: torch.device) -> Trunk:
-    """Trunks whose operations torch.compile fuses; as they are, with a warning, where it fails.
-
-    Args:
-        make: makes a new trunk.
-        example: a batch of network input, which one of them is tried with.
-        device: where.
-    """
+    """Trunks whose operations torch.compile fuses; as they are, with a warning, where it fails."""
 
     def compiled() -> nn.Module:
         trunk = make()

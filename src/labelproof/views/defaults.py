@@ -33,10 +33,7 @@ LEAST, SURE = 1.0, 3.0  # standard errors that the less likely scale, and waves,
 def default_views(train: Examples, labels: Tensor, *, waves: bool = True) -> Views:
     """Views that suit the data: statistics of the training set, or the published ones.
 
-    Args:
-        train: the training examples.
-        labels: (N,) their given labels.
-        waves: whether random waves may follow few columns, where these help.
+    Random `waves` may follow few columns, where these help to predict the given labels (N,).
     """
     return vector_views(train, labels, waves) if train.kind == "vectors" else image_views(train)
 
@@ -68,14 +65,7 @@ def vector_views(train: Examples, labels: Tensor, waves: bool = True) -> VectorV
 def waved(
     plain: VectorViews, likelihood: Tensor, scales: Sequence[VectorViews], trial: Trial
 ) -> VectorViews:
-    """Views with the random waves that predict given labels most surely better, or none.
-
-    Args:
-        plain: the views without waves.
-        likelihood: (n,) of the given labels under them.
-        scales: what waves are tried on.
-        trial: what decides.
-    """
+    """Views with the random waves that predict given labels most surely better, or none."""
     chosen, ahead = plain, SURE
     for views in scales:
         for share in LENGTHS:

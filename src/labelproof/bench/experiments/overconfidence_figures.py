@@ -43,14 +43,7 @@ def figure_1(folder: Path) -> list[Path]:
 
 
 def figure_2(folder: Path, runs: Runs, data: str, ending: str = "") -> list[Path]:
-    """The four parts of figure 2, two panels each.
-
-    Args:
-        folder: where they go.
-        runs: the runs to compare, by method.
-        data: name of the data, for the titles.
-        ending: of the file names, where there is more than one data set.
-    """
+    """The four parts of figure 2, two panels each; `ending` ends the names of their files."""
     parts = {
         "a-reliability": ("Confidence against accuracy, test set", reliability(runs)),
         "b-confidence": ("Maximum probability on the training set", confidence(runs)),

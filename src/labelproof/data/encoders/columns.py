@@ -182,10 +182,7 @@ def kind_of(series: Series) -> Kind:
 def as_numbers(series: Series, kind: Kind, day_comes_first: bool | None = None) -> Floats:
     """float64, nan where there is no number; dates are days since 1970.
 
-    Args:
-        series: The column.
-        kind: What it holds.
-        day_comes_first: Of dates such as 3/4/2024, as training data had them; None finds out.
+    `day_comes_first` says how 3/4/2024 was read in the training data; None finds out.
     """
     pandas = need("pandas", "table", "a table")
     if kind == "date":

@@ -53,13 +53,7 @@ def encode(
     cache: Path | None = None,
     progress: Progress | None = None,
 ) -> Resident:
-    """Vectors of all pictures.
-
-    Args:
-        x: The pictures.
-        encoder: What encodes them.
-        cache: Folder for the vectors; nothing is kept where None.
-        progress: Called with (done, all).
+    """Vectors of all pictures; they are kept in the cache folder, if there is one.
 
     Raises:
         BadInput: If the encoder cannot be opened, or gives numbers that are not finite.

@@ -29,13 +29,9 @@ def module_graph(network: nn.Module, rule: InputRule, shape: Sequence[int]) -> A
 def graph_bytes(
     whole: nn.Module, inputs: Mapping[str, Tensor], output: str, free: Collection[str] = ()
 ) -> bytes:
-    """A module as an ONNX model.
+    """A module as an ONNX model, from examples of its inputs by name.
 
-    Args:
-        whole: the module.
-        inputs: examples of its inputs, by name; their first axis can have any size.
-        output: the name of its output.
-        free: inputs whose second axis, the length of texts, can have any size too.
+    Their first axis can have any size; of `free` inputs the second, the length of texts, too.
     """
     batch, length = torch.export.Dim("batch"), torch.export.Dim("length")
     shapes = tuple({0: batch, 1: length} if name in free else {0: batch} for name in inputs)

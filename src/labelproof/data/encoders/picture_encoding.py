@@ -94,12 +94,7 @@ def without_vectors(like: Examples) -> Examples:
 
 
 def standing_for(pictures: Examples, encoding: Mapping[str, Any]) -> Examples:
-    """Pictures with the digest that their vectors have, found without encoding them.
-
-    Args:
-        pictures: The examples as they were read.
-        encoding: What `describe` said of the encoder.
-    """
+    """Pictures with the digest of their vectors, found by what `describe` said of the encoder."""
     key = encoding_key(pictures.x, str(encoding["digest"]), str(encoding["rule"]))
     vectors = torch.empty((len(pictures), 0), dtype=torch.float16)
     return replace(pictures, x=Resident(vectors, key), raw=pictures.x)

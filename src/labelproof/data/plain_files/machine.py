@@ -24,12 +24,9 @@ LONGEST_AGAIN = 16  # of a tuple that is used a second time: shapes are no longe
 
 
 def read_plain(data: bytes, start: int = 0, storages: Storages | None = None) -> Any:
-    """The object that a pickle describes, if it is made of plain data.
+    """The object that a pickle describes from `start` on, if it is made of plain data.
 
-    Args:
-        data: All bytes of the file.
-        start: Where the object begins.
-        storages: Gives the bytes of tensors; without it a file with tensors is refused.
+    `storages` gives the bytes of tensors; without it a file with tensors is refused.
 
     Raises:
         Refused: With the reason as half a sentence.

@@ -108,13 +108,7 @@ def file_key(files: Iterable[Path], *more: object) -> str:
 
 
 def list_rows(column: Any, place: int, what: str) -> Rows:
-    """Lists of numbers of Arrow as rows (n, D).
-
-    Args:
-        column: An array of lists, fixed or variable in length.
-        place: The number of its first row.
-        what: How sentences call the column.
-    """
+    """Lists of numbers of Arrow as rows (n, D); `place` is the number of the first."""
     lengths = column.value_lengths().to_numpy(zero_copy_only=False)
     bad = np.flatnonzero(np.isnan(lengths) | (lengths != lengths[0]) | (lengths == 0))
     if len(bad):

@@ -20,12 +20,7 @@ def are_pictures(x: Any) -> bool:
 def stacked(x: Any, size: Size | None = None) -> Any:
     """One array of pictures; of different sizes, they become squares as those of a folder do.
 
-    Args:
-        x: A list of pictures.
-        size: Height and width of the training data, where these are to be predicted on.
-
-    Raises:
-        BadInput: If one of them is no picture.
+    `size` is that of the training data, where these are to be predicted on.
     """
     other = next((row for row, one in enumerate(x) if not _is_picture(one)), None)
     if other is not None:
