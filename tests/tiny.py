@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from labelproof.data.examples import Inputs, Resident
 from labelproof.data.task import Audit, Task
 from labelproof.nets.plain import MLP
-from labelproof.training.log import Silent
+from labelproof.training.log import Reporter
 from labelproof.training.loop import Result, train
 from labelproof.training.protocol import Method
 from labelproof.training.run import Run
@@ -157,7 +157,7 @@ class Slow:
         return hashlib.sha256(self.inner.digest().encode()).hexdigest()
 
 
-class Interrupting(Silent):
+class Interrupting(Reporter):
     """Presses Ctrl-C after so many epochs, or so many steps after that."""
 
     def __init__(self, *, after_epochs: int, after_steps: int = 0) -> None:
@@ -185,7 +185,7 @@ def same_bits(first: Result, second: Result) -> bool:
     return all(torch.equal(a, b) for a, b in zip(outcome(first), outcome(second), strict=True))
 
 
-def interrupted(problem: Problem, method: Method, folder: Path, reporter: Silent) -> bool:
+def interrupted(problem: Problem, method: Method, folder: Path, reporter: Reporter) -> bool:
     """Train into `folder` from where it stands; whether Ctrl-C came before the end."""
     try:
         problem.train(method, folder=folder, resume=True, reporter=reporter)

@@ -36,7 +36,7 @@ from labelproof.runs.lock import locked
 from labelproof.runs.prepare import Assembled, prepare
 from labelproof.runs.spec import RunSpec
 from labelproof.training import ranks
-from labelproof.training.log import Reporter, Silent, Tensorboard
+from labelproof.training.log import Reporter, Tensorboard
 from labelproof.training.loop import train
 from labelproof.training.protocol import Method
 from labelproof.training.run import Trunk, pick_device
@@ -179,7 +179,7 @@ def _writing(spec: RunSpec) -> RunSpec:
 def _run(parts: Assembled, given: Given, resume: bool, reporter: Reporter | None) -> Judged:
     spec, out, audit = parts.spec, parts.spec.out, parts.prepared.audit
     if out and spec.tensorboard:
-        reporter = Tensorboard(out / TENSORBOARD, reporter or Silent())
+        reporter = Tensorboard(out / TENSORBOARD, reporter or Reporter())
     if out:
         runfolder.begin(out, runfolder.describe(parts, given.command), resume)
         if parts.held:

@@ -30,7 +30,7 @@ from labelproof.methods.ce import CrossEntropy
 from labelproof.recipes.recipe import own_data
 from labelproof.runs import folder as runfolder
 from labelproof.runs.spec import load_spec
-from labelproof.training.log import Silent
+from labelproof.training.log import Reporter
 from tiny import Interrupting, Problem, blobs
 
 CPU = torch.device("cpu")
@@ -178,14 +178,14 @@ def test_quick_and_off_train_no_folds(tmp_path: Path) -> None:
 
 
 def test_tensorboard_hears_of_the_run_alone() -> None:
-    inner = Silent()
+    inner = Reporter()
     assert follower(inner) is inner
     assert follower(None) is None
     tensorboard = pytest.importorskip("labelproof.training.log")
     assert follower(tensorboard.Tensorboard(Path("nowhere"), inner)) is inner
 
 
-class Count(Silent):
+class Count(Reporter):
     """Counts steps."""
 
     steps = 0

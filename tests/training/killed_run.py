@@ -8,14 +8,14 @@ from pathlib import Path
 import torch
 
 from labelproof.methods.dpc import DPC
-from labelproof.training.log import Silent
+from labelproof.training.log import Reporter
 from labelproof.training.loop import Result
 from tiny import patterns
 
 METHOD = DPC(epochs=12, warmup=4, batch=8, lr=0.02, lambda_u=5.0, ramp=4.0)
 
 
-class Telling(Silent):
+class Telling(Reporter):
     """Sends a word for every step."""
 
     def __init__(self, pipe: Connection) -> None:
@@ -28,7 +28,7 @@ class Telling(Silent):
         self._pipe.send("step")
 
 
-def train(folder: Path | None = None, reporter: Silent | None = None) -> Result:
+def train(folder: Path | None = None, reporter: Reporter | None = None) -> Result:
     """The run, from where the folder stands."""
     resume = folder is not None
     return patterns(size=40).train(METHOD, folder=folder, resume=resume, reporter=reporter)

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from cases import CASES
 from labelproof.training import log
-from labelproof.training.log import Lines, Live, Silent, describe, reporter_for
+from labelproof.training.log import Lines, Live, Reporter, describe, reporter_for
 from labelproof.training.loop import append_metrics, rewrite_metrics
 from tiny import Interrupting, blobs, interrupted
 
@@ -122,7 +122,7 @@ def test_the_bar_moves_within_epochs_and_ends_where_they_end():
 
 
 def test_every_step_and_epoch_reaches_the_reporter():
-    class Counting(Silent):
+    class Counting(Reporter):
         steps, epochs, closed = 0, 0, False
 
         def step(self) -> None:

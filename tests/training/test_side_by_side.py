@@ -19,7 +19,7 @@ import torch
 
 from labelproof.errors import BadInput, RunFailed
 from labelproof.training import side_by_side
-from labelproof.training.log import Reporter, Silent
+from labelproof.training.log import Reporter
 from labelproof.training.side_by_side import Work, at_once, beside, can_fork, one_thread
 
 CPU = torch.device("cpu")
@@ -70,7 +70,7 @@ def test_no_more_at_once_than_there_is_room(tmp_path: Path) -> None:
 
 
 def test_the_reporter_hears_of_each_piece_as_one() -> None:
-    class Heard(Silent):
+    class Heard(Reporter):
         calls: list[Any]
 
         def __init__(self) -> None:

@@ -97,6 +97,7 @@ AUROC = Metric(title="AUROC", read=number("error_auroc"))
 AUROC_OWN = Metric(title="AUROC, own", read=number("error_auroc_own"))
 AP_OWN = Metric(title="AP, own", read=number("error_ap_own"))
 AP = Metric(title="AP", read=number("error_ap"))
+LISTED = (LAST, BEST, ECE, ECE_CALIBRATED, AUROC_OWN, AP_OWN, AUROC, AP)
 STATED = Metric(title="precision, stated", read=number("suspect_precision_estimate"), digits=3)
 MEASURED = Metric(
     title="precision, measured", read=number("suspect_detection", "precision"), digits=3

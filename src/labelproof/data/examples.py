@@ -71,11 +71,10 @@ class Resident:
 
 
 @dataclass(frozen=True)
-class Subset:
-    """A few of the inputs."""
+class _Of:
+    """Inputs that are taken from others."""
 
     x: Inputs
-    rows: Tensor
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -86,6 +85,13 @@ class Subset:
     def resident(self) -> bool:
         """As the inputs it takes from."""
         return self.x.resident
+
+
+@dataclass(frozen=True)
+class Subset(_Of):
+    """A few of the inputs."""
+
+    rows: Tensor
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -101,21 +107,10 @@ class Subset:
 
 
 @dataclass(frozen=True)
-class Repeated:
+class Repeated(_Of):
     """A few inputs, spread evenly over many, that stand for those around them."""
 
-    x: Inputs
     count: int
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of one example."""
-        return self.x.shape
-
-    @property
-    def resident(self) -> bool:
-        """As the inputs it takes from."""
-        return self.x.resident
 
     def __len__(self) -> int:
         return self.count

@@ -35,7 +35,7 @@ BLOCK = 2**24  # similarities computed at a time
 
 
 def stack(views: Floats, labels: Ints) -> tuple[Floats, Floats]:
-    """Weights (V,) with which views (V, N, C) predict labels they have not seen, and their sum (N, C)."""
+    """Weights (V,) with which views (V, N, C) predict unseen labels best, and their sum (N, C)."""
     views = np.clip(views, FLOOR, 0.0)
     start = math.log(1 / len(views))
     log_weights = torch.full((len(views),), start, dtype=torch.float64)

@@ -33,7 +33,7 @@ from labelproof.judging.crossfit import (
 )
 from labelproof.judging.numbers import Floats
 from labelproof.judging.stacking import MOST_NEIGHBOURED, MOST_NUMBERS, neighbours, regression
-from labelproof.training.log import Parts, Reporter, Silent
+from labelproof.training.log import Parts, Reporter
 from labelproof.training.run import collected, forward_all
 from labelproof.training.side_by_side import Beside, Work, at_once, beside, can_fork, one_thread
 
@@ -108,9 +108,9 @@ def _values(again: Retraining, progress: Parts | None, begun: Beside | None) -> 
         return begun.values(progress)
     works, room = works_of(again), _room(again.task, again.device)
     if room == 1:
-        return [work(progress or Silent()) for work in works]
+        return [work(progress or Reporter()) for work in works]
     with one_thread(), beside(works, room) if _can_fork(again.task) else nullcontext() as now:
-        return now.values(progress) if now else [work(progress or Silent()) for work in works]
+        return now.values(progress) if now else [work(progress or Reporter()) for work in works]
 
 
 def _room(task: Task, device: torch.device) -> int:

@@ -1,5 +1,8 @@
 """Noise that depends on the class alone: symmetric, asymmetric, pair flip, any transition matrix.
 
+Every function takes the true labels y (N,), the number C of classes, the share `rate` of labels it
+changes, and the generator that its draws come from.
+
 Shapes: N examples, C classes.
 """
 
@@ -37,10 +40,6 @@ def symmetric(
     This is what DivideMix, ELR, UniCon and DPC call symmetric.
 
     Args:
-        y: True labels, (N,).
-        num_classes: C.
-        rate: Share of the labels redrawn.
-        rng: Where the draws come from.
         exact: Redraw exactly int(rate N) labels; otherwise each with probability `rate`.
     """
     before = checked(y, num_classes, rate)
@@ -56,10 +55,6 @@ def symmetric_exclusive(
     """Redraw labels uniformly over the other classes, so that `rate` is the true rate.
 
     Args:
-        y: True labels, (N,).
-        num_classes: C, at least 2.
-        rate: Share of the labels made wrong.
-        rng: Where the draws come from.
         exact: Change exactly int(rate N) labels; otherwise each with probability `rate`, as
             Co-teaching and CORES do.
     """
@@ -79,13 +74,9 @@ def asymmetric_cifar10(
     *,
     select: Select = "bernoulli",
 ) -> Noise:
-    """Confuse the five similar CIFAR-10 classes of `CIFAR10_MAP`; the true rate is half of `rate`.
+    """Confuse the five similar CIFAR-10 classes of `CIFAR10_MAP`; half of `rate` is the true rate.
 
     Args:
-        y: True labels, (N,).
-        num_classes: 10.
-        rate: Share of the labels of those five classes changed.
-        rng: Where the draws come from.
         select: "bernoulli" draws for each example (DPC, Patrini); "global" takes an exact share of
             all examples, whatever their class (DivideMix, UniCon); "per-class" one of each class.
     """
@@ -106,10 +97,6 @@ def asymmetric_cifar100(
     """Move CIFAR-100 labels to the next class of their group, in a ring.
 
     Args:
-        y: True fine labels, (N,).
-        num_classes: 100.
-        rate: Share of the labels changed.
-        rng: Where the draws come from.
         grouping: "superclass" takes the twenty true superclasses, as the papers say; "blocks" takes
             ids 5k to 5k + 4, as most published code does; only 6 of 100 moves stay in a superclass.
         select: As for `asymmetric_cifar10`.
@@ -130,10 +117,6 @@ def pair(
     """Move labels to the following class, the last to the first.
 
     Args:
-        y: True labels, (N,).
-        num_classes: C.
-        rate: Share of the labels changed.
-        rng: Where the draws come from.
         select: As for `asymmetric_cifar10`.
     """
     target = np.roll(np.arange(num_classes), -1)

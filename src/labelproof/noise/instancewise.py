@@ -1,5 +1,8 @@
 """Noise that depends on the example: part-dependent (Xia et al. 2020) and PMD (Zhang et al. 2021).
 
+Both take the true labels y (N,), the number C of classes, the expected share `rate` of wrong labels
+and the generator that their draws come from.
+
 Shapes: N examples, C classes, D numbers an example.
 """
 
@@ -41,10 +44,6 @@ def instance(
     cut to [0, 1]; the wrong class follows a softmax of x W, with a random matrix W for each class.
 
     Args:
-        y: True labels, (N,).
-        num_classes: C.
-        rate: Mean of the examples' probabilities.
-        rng: Where the draws come from.
         inputs: The N inputs.
         scaling: "raw" takes the numbers as stored (pixels 0 to 255), as published, which makes the
             softmax nearly one-hot; "standard" standardises them, which spreads the wrong labels.
@@ -85,10 +84,6 @@ def pmd(
     keeps the rate under control where it is not.
 
     Args:
-        y: True labels, (N,).
-        num_classes: C.
-        rate: Expected share of wrong labels.
-        rng: Where the draws come from.
         eta: Class probabilities from a model trained on true labels, (N, C).
         kind: Type I, k = (1 + d^2) / 2; type II, k = d^3; type III, k = (d + d^2 + d^3) / 3.
         factor: The published way to set the level; found from `rate` where None.

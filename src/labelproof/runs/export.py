@@ -22,11 +22,11 @@ import labelproof
 from labelproof.data.encoders.module_graph import graph_bytes
 from labelproof.data.encoders.picture_encoding import PictureEncoding
 from labelproof.data.optional_packages import need
-from labelproof.errors import BadInput, RunFailed
+from labelproof.errors import BadInput
 from labelproof.files import write_json, written_whole
 from labelproof.functional.waves import Waves, random_waves, with_waves
 from labelproof.run_files import RUN
-from labelproof.runs.export_pictures import check_pictures, with_encoder
+from labelproof.runs.export_pictures import check_close, check_pictures, with_encoder
 from labelproof.runs.load import Loaded, place_of
 from labelproof.runs.manifest import PARTS, write_manifest
 from labelproof.runs.model import Model
@@ -195,9 +195,4 @@ def _compare(runtime: Any, data: bytes, whole: nn.Module, model: Model) -> None:
         x = _example(model, size)
         (there,) = session.run(["probabilities"], {"x": x.numpy()})
         with torch.no_grad():
-            apart = (torch.from_numpy(there) - whole(x)).abs().max().item()
-        if not apart <= CLOSE:
-            raise RunFailed(
-                f"the exported model differs from the original by {apart:.2g} in a probability, "
-                f"more than {CLOSE:g}; use --format folder instead."
-            )
+            check_close(there, whole(x), CLOSE)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from labelproof.data.encoders.encoder_protocol import Batch
 from labelproof.data.encoders.picture_encoding import PictureEncoding
@@ -49,12 +49,21 @@ def check_pictures(data: bytes, network: nn.Module, encoding: PictureEncoding) -
         (there,) = session.run(["probabilities"], {"x": pictures})
         vectors = torch.from_numpy(encoder(pictures)).half().float()
         with torch.no_grad():
-            apart = float((torch.from_numpy(there) - network(vectors)).abs().max())
-        if not apart <= CLOSE:
-            raise RunFailed(
-                f"the exported model differs from the original by {apart:.2g} in a probability, "
-                f"more than {CLOSE:g}; use --format folder instead."
-            )
+            check_close(there, network(vectors), CLOSE)
+
+
+def check_close(there: Any, here: Tensor, most: float) -> None:
+    """Compare probabilities (B, C) of an exported model with those of the original.
+
+    Raises:
+        RunFailed: If one differs by more than `most`.
+    """
+    apart = float((torch.from_numpy(there) - here).abs().max())
+    if not apart <= most:
+        raise RunFailed(
+            f"the exported model differs from the original by {apart:.2g} in a probability, "
+            f"more than {most:g}; use --format folder instead."
+        )
 
 
 def example_pictures(size: int, shape: tuple[int, ...]) -> Batch:

@@ -33,9 +33,10 @@ from labelproof.data.encoders.texts import (
     term_settings,
 )
 from labelproof.data.optional_packages import need
-from labelproof.errors import BadInput, RunFailed
+from labelproof.errors import BadInput
 from labelproof.files import write_json
 from labelproof.runs.export import Whole
+from labelproof.runs.export_pictures import check_close
 from labelproof.runs.model import Model
 
 CLOSE = 1e-3  # how far the exported folder may be from `predict`
@@ -232,9 +233,4 @@ def _check(model: Model, encoder: AnyTexts, folder: Path) -> None:
         vectors = torch.from_numpy(np.asarray(encoder.transform(texts)))
         with torch.no_grad():
             here = Whole(model).cpu().eval()(vectors.half().float() if half else vectors)
-        apart = float((torch.from_numpy(there) - here).abs().max())
-        if not apart <= CLOSE:
-            raise RunFailed(
-                f"the exported model differs from the original by {apart:.2g} in a probability, "
-                f"more than {CLOSE:g}; use --format folder instead."
-            )
+        check_close(there, here, CLOSE)

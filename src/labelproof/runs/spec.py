@@ -107,7 +107,7 @@ def read_spec(values: Any, where: Path) -> RunSpec:
 
 
 def load_spec(path: Path, data: str | None = None) -> RunSpec:
-    """The spec in a run.json or a folder; `data` is what the user names in its place (see `seal`)."""
+    """The spec in a run.json or a folder; `data` is what the user names in its place (see seal)."""
     file = path / RUN if path.is_dir() else path
     record = visible(read_json(file, AnyRecord, "name another file"), data)
     spec = spec_of(record, file)

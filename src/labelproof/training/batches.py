@@ -118,7 +118,7 @@ class Pinned:
 
 
 def inputs_on(x: Inputs, device: torch.device, room: float | None = None) -> Inputs:
-    """Inputs as steps take them: on a GPU where they fit into `room`, else through pinned memory."""
+    """Inputs as steps take them: on a GPU where `room` bytes hold them, else in pinned memory."""
     x = whole(x)
     if device.type == "cpu" or (device.type != "cuda" and room is None):
         return x

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
@@ -14,8 +14,8 @@ from rich.text import Text
 from labelproof.errors import BadInput
 
 
-class Reporter(Protocol):
-    """Follows a run."""
+class Reporter:
+    """Follows a run; this one says nothing."""
 
     def start(self, name: str, epochs: int, done: int, unit: str = "epochs") -> None:
         """A run begins, with `done` of its epochs, or another unit, already behind it."""
@@ -33,26 +33,7 @@ class Reporter(Protocol):
         """The run ended or was interrupted."""
 
 
-class Silent:
-    """Says nothing."""
-
-    def start(self, name: str, epochs: int, done: int, unit: str = "epochs") -> None:
-        """Nothing."""
-
-    def begin(self, phase: str) -> None:
-        """Nothing."""
-
-    def step(self) -> None:
-        """Nothing."""
-
-    def epoch(self, line: Mapping[str, Any]) -> None:
-        """Nothing."""
-
-    def close(self) -> None:
-        """Nothing."""
-
-
-class Lines(Silent):
+class Lines(Reporter):
     """A line an epoch, for logs and pipes."""
 
     def __init__(self, console: Console) -> None:
@@ -74,7 +55,7 @@ class Lines(Silent):
         self._console.print(f"{head}: {describe(line)}, {left}", soft_wrap=True, markup=False)
 
 
-class Parts(Silent):
+class Parts(Reporter):
     """Several trainings shown as one, a step for each; `finish` ends it."""
 
     def __init__(self, inner: Reporter, name: str, count: int) -> None:
@@ -105,7 +86,7 @@ class Parts(Silent):
         self._inner.close()
 
 
-class Live(Silent):
+class Live(Reporter):
     """A bar with epoch, phase, selected share, accuracy when known, and the time left."""
 
     def __init__(self, console: Console) -> None:
@@ -179,7 +160,7 @@ def reporter_for(console: Console) -> Reporter:
     return Live(console) if console.is_terminal else Lines(console)
 
 
-class Tensorboard:
+class Tensorboard(Reporter):
     """Writes each epoch's numbers to an event folder, and passes everything on to `inner`."""
 
     def __init__(self, folder: Path, inner: Reporter) -> None:

@@ -20,7 +20,7 @@ from labelproof.files import finite, write_text
 from labelproof.nets.sharded import Sharded
 from labelproof.run_files import CHECKPOINT, METRICS
 from labelproof.training import checkpoint, ranks
-from labelproof.training.log import Reporter, Silent
+from labelproof.training.log import Reporter
 from labelproof.training.protocol import Method, Phase
 from labelproof.training.run import Precision, Run, Trunk, collected, forward_all
 
@@ -78,7 +78,7 @@ def train(
         name: what the reporter calls this run.
     """
     audit = audit or Audit()
-    reporter = reporter or Silent()
+    reporter = reporter or Reporter()
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         run = Run(task, trunk, device=device, seed=seed, precision=precision)
         state = method.setup(run)

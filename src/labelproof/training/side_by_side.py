@@ -25,7 +25,7 @@ import torch
 
 from labelproof.errors import RunFailed
 from labelproof.training import ranks
-from labelproof.training.log import Reporter, Silent
+from labelproof.training.log import Reporter
 
 Work = Callable[[Reporter], Any]  # does a piece of work, tells how it goes, gives what can be sent
 PR_SET_PDEATHSIG = 1  # Linux: a signal when the parent ends
@@ -96,7 +96,7 @@ class Beside:
 
         The reporter is told of a piece when it ends, and of a step for each of its messages.
         """
-        told = reporter or Silent()
+        told = reporter or Reporter()
         found: dict[int, Any] = {}
         epochs: dict[int, list[Mapping[str, Any]]] = {}
         while len(found) < len(self._messages):
@@ -177,7 +177,7 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-class _Told(Silent):
+class _Told(Reporter):
     """Sends what a training tells to the process that shows it."""
 
     def __init__(self, sent: Connection) -> None:

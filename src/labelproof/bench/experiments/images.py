@@ -6,18 +6,7 @@ from pathlib import Path
 
 from labelproof.bench.asked import chosen
 from labelproof.bench.cell import Cell, Experiment, Maker, Scale, Sources, seeded
-from labelproof.bench.results import (
-    AP,
-    AP_OWN,
-    AUROC,
-    AUROC_OWN,
-    BEST,
-    ECE,
-    ECE_CALIBRATED,
-    LAST,
-    SECONDS,
-    Results,
-)
+from labelproof.bench.results import LISTED, SECONDS, Results
 from labelproof.bench.scales import (
     Setting,
     cleanlab_form,
@@ -31,7 +20,6 @@ from labelproof.methods import METHODS
 CLEANLAB: Maker = "cleanlab"
 ALL = (*METHODS, CLEANLAB)
 TINY_ROWS = ("ce", "dpc")
-METRICS = (LAST, BEST, ECE, ECE_CALIBRATED, AUROC_OWN, AP_OWN, AUROC, AP, SECONDS)
 
 
 def cells(scale: Scale, sources: Sources, seeds: int) -> list[Cell]:
@@ -58,7 +46,7 @@ def _cells(setting: Setting, method: str, seeds: int, scale: Scale, sources: Sou
 
 def finish(results: Results, folder: Path) -> list[Path]:
     """One table, a row for every noise and method."""
-    return listing(results, METRICS, title="Methods on small images").write(folder)
+    return listing(results, (*LISTED, SECONDS), title="Methods on small images").write(folder)
 
 
 EXPERIMENT = Experiment(

@@ -7,17 +7,15 @@ read, and no code that comes with a model is run.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from labelproof.data.encoders.encoder_protocol import InputRule, OpenEncoder
-from labelproof.data.encoders.module_graph import module_graph
+from labelproof.data.encoders.encoder_protocol import InputRule
+from labelproof.data.encoders.module_graph import NetworkEncoder
 from labelproof.data.encoders.timm_model import state_digest
-from labelproof.data.encoders.torch_run import TorchRun
 from labelproof.data.optional_packages import need
 from labelproof.errors import BadInput
 
@@ -43,26 +41,12 @@ class Features(nn.Module):
         return last.mean(1) if last.ndim == 3 else last.mean((2, 3))
 
 
-@dataclass(frozen=True, kw_only=True)
-class HfEncoder:
+class HfEncoder(NetworkEncoder):
     """A vision model of transformers."""
-
-    name: str
-    digest: str
-    rule: InputRule
-    licence: str = "not stated"
 
     def module(self) -> nn.Module:
         """The network, from normalised pictures to features."""
         return _network(self.name.removeprefix(HF))
-
-    def open(self) -> OpenEncoder:
-        """The network, ready to run."""
-        return TorchRun(self.module(), self.rule)
-
-    def graph(self, shape: Sequence[int]) -> Any:
-        """An ONNX model from uint8 pictures (B, *shape) to vectors (B, D)."""
-        return module_graph(self.module(), self.rule, shape)
 
 
 def hf_pictures(name: str) -> HfEncoder:

@@ -1,4 +1,4 @@
-"""A network of PyTorch with its input rule as one ONNX model, by PyTorch's exporter."""
+"""Encoders that are a network of PyTorch with its input rule, and one ONNX model of both."""
 
 from __future__ import annotations
 
@@ -6,15 +6,38 @@ import io
 import logging
 import warnings
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from labelproof.data.encoders.encoder_protocol import InputRule
+from labelproof.data.encoders.encoder_protocol import InputRule, OpenEncoder
 from labelproof.data.encoders.onnx_graphs import OPSET
-from labelproof.data.encoders.torch_run import Pixels
+from labelproof.data.encoders.torch_run import Pixels, TorchRun
 from labelproof.data.optional_packages import need
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkEncoder:
+    """An encoder of pictures that is a network of PyTorch; `module` makes it."""
+
+    name: str
+    digest: str
+    rule: InputRule
+    licence: str = "not stated"
+
+    def module(self) -> nn.Module:
+        """The network, from normalised pictures to features."""
+        raise NotImplementedError
+
+    def open(self) -> OpenEncoder:
+        """The network, ready to run."""
+        return TorchRun(self.module(), self.rule)
+
+    def graph(self, shape: Sequence[int]) -> Any:
+        """An ONNX model from uint8 pictures (B, *shape) to vectors (B, D)."""
+        return module_graph(self.module(), self.rule, shape)
 
 
 def module_graph(network: nn.Module, rule: InputRule, shape: Sequence[int]) -> Any:

@@ -7,40 +7,23 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from torch import nn
 
-from labelproof.data.encoders.encoder_protocol import InputRule, OpenEncoder
-from labelproof.data.encoders.module_graph import module_graph
-from labelproof.data.encoders.torch_run import TorchRun
+from labelproof.data.encoders.encoder_protocol import InputRule
+from labelproof.data.encoders.module_graph import NetworkEncoder
 from labelproof.errors import BadInput
 
 TIMM = "timm:"
 
 
-@dataclass(frozen=True, kw_only=True)
-class TimmEncoder:
+class TimmEncoder(NetworkEncoder):
     """A pretrained network of timm without its classifier."""
-
-    name: str
-    digest: str
-    rule: InputRule
-    licence: str
 
     def module(self) -> nn.Module:
         """The network, from normalised pictures to features."""
         return timm_network(self.name.removeprefix(TIMM))
-
-    def open(self) -> OpenEncoder:
-        """The network, ready to run."""
-        return TorchRun(self.module(), self.rule)
-
-    def graph(self, shape: Sequence[int]) -> Any:
-        """An ONNX model from uint8 pictures (B, *shape) to vectors (B, D)."""
-        return module_graph(self.module(), self.rule, shape)
 
 
 def timm_pictures(name: str) -> TimmEncoder:
