@@ -16,7 +16,7 @@ import torch
 from labelproof import report
 from labelproof.data.duplicates import trained_on
 from labelproof.data.encoders.apply import encoded
-from labelproof.data.encoders.registry import AUTO, NONE
+from labelproof.data.encoders.choose import AUTO, NONE
 from labelproof.data.examples import Examples
 from labelproof.data.readers import Progress, load
 from labelproof.data.readers.published.named import NAMES
@@ -32,7 +32,7 @@ from labelproof.recipes.recipe import chosen_method, chosen_net, with_views
 from labelproof.run_files import FOLDS, TENSORBOARD, TRIALS
 from labelproof.runs import folder as runfolder
 from labelproof.runs.held import hold, write_held
-from labelproof.runs.lock import locked
+from labelproof.runs.journal import locked
 from labelproof.runs.prepare import Assembled, prepare
 from labelproof.runs.spec import RunSpec
 from labelproof.training import ranks

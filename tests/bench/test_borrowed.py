@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from labelproof.bench.asked import experiment
 from labelproof.bench.cell import Sources
-from labelproof.bench.experiments.all_experiments import experiment
-from labelproof.bench.recipe_origin import borrowed, settings_files
 from labelproof.bench.results import Record, Results
 from labelproof.bench.scales import nearest_recipe
+from labelproof.bench.tables import borrowed, settings_files
 from labelproof.methods import METHODS
 from labelproof.recipes.recipe import published_names
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from bench_cells import finished
 
+from labelproof.bench.asked import NAMES, experiment
 from labelproof.bench.cell import Sources
 from labelproof.bench.duration import Reader, finish_time
-from labelproof.bench.experiments.all_experiments import NAMES, experiment
 from labelproof.bench.experiments.lambda_u import SETS
 from labelproof.bench.scales import nearest_recipe
 from labelproof.data.readers.published.webvision_files import WEBVISION

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from bench_cells import finished
 
+from labelproof.bench.asked import experiment
 from labelproof.bench.cell import Sources
-from labelproof.bench.experiments.all_experiments import experiment
 from labelproof.bench.prepared_data import pictures_file
 from labelproof.errors import BadInput
 from labelproof.recipes.recipe import chosen_method, chosen_net

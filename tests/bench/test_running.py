@@ -20,12 +20,11 @@ from bench_cells import QUICK, bench_process, lead_bench, quick_cell, trial
 from forks import forks
 from labelproof.__main__ import main
 from labelproof.bench import asked, gpus, runner
-from labelproof.bench.asked import Asked
+from labelproof.bench.asked import Asked, experiment
 from labelproof.bench.cell import Cell, Sources
-from labelproof.bench.experiments.all_experiments import experiment
 from labelproof.bench.grid_progress import Display
 from labelproof.bench.scales import array_spec
-from labelproof.recipes.recipe_files import recipes_of
+from labelproof.recipes.recipe import recipes_of
 
 VECTORS = ("vectors", "--methods", "ce", "--labels", "worst", "--seeds", "1", "--jobs", "1")
 BAD = Cell(row="bad", column="digits", spec=replace(QUICK, data="nowhere.npz"))

@@ -14,9 +14,9 @@ from sklearn.model_selection import StratifiedKFold, cross_val_score
 
 from labelproof.bench import outside_rivals as rivals
 from labelproof.bench import yardstick_sets as made
+from labelproof.bench.asked import experiment
 from labelproof.bench.cell import Cell, Sources
 from labelproof.bench.experiments import yardstick_tables as tables
-from labelproof.bench.experiments.all_experiments import experiment
 from labelproof.bench.results import Record, Results
 from labelproof.bench.scales import array_spec
 from labelproof.errors import BadInput

@@ -19,7 +19,7 @@ from labelproof.data.examples import Subset
 from labelproof.data.readers import SourceOptions, load
 from labelproof.data.readers.published.cifar import CIFAR10, read_binary, read_python
 from labelproof.data.readers.published.idx import read_idx
-from labelproof.data.readers.published.label_arrays import plain
+from labelproof.data.readers.published.locate import plain
 from labelproof.data.readers.streamed import whole
 from labelproof.errors import BadInput
 from labelproof.runs.prepare import prepare

@@ -19,7 +19,7 @@ from labelproof.data.encoders.efficientnet_lite import (
     architecture,
 )
 from labelproof.data.encoders.encoder_protocol import InputRule
-from labelproof.data.encoders.torch_run import Pixels, TorchRun
+from labelproof.data.encoders.module_graph import Pixels, TorchRun
 from labelproof.errors import BadInput
 from labelproof.judging import health
 

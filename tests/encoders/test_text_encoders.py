@@ -9,8 +9,7 @@ import pytest
 
 from labelproof.cli import plan_lines
 from labelproof.data.encoders import text_choice
-from labelproof.data.encoders.apply import encoded
-from labelproof.data.encoders.glance import Glance
+from labelproof.data.encoders.apply import Glance, encoded
 from labelproof.data.encoders.saved import load_encoder, save_encoder
 from labelproof.data.encoders.text_choice import texts_standing_for
 from labelproof.data.encoders.texts import JoinedTexts, TransformerEncoder, minilm_folder

@@ -13,7 +13,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from labelproof import functional as fn
 from labelproof.errors import BadInput
-from labelproof.judging.scores import kind_of_scores, log_evidence
+from labelproof.judging.link import kind_of_scores, log_evidence
 from labelproof.methods.mlnt import (
     MLNT,
     derivatives,

@@ -12,6 +12,8 @@ from labelproof.methods import METHODS
 from labelproof.methods.dpc import DPC
 from labelproof.nets import NETS
 from labelproof.recipes.recipe import (
+    Recipe,
+    Recipes,
     chosen_method,
     chosen_net,
     departure,
@@ -20,9 +22,10 @@ from labelproof.recipes.recipe import (
     own_data,
     published,
     published_names,
+    read,
+    recipes_of,
     with_views,
 )
-from labelproof.recipes.recipe_files import Recipe, Recipes, read, recipes_of
 from labelproof.training.settings import settings_of
 from labelproof.views import ImageViews, VectorViews
 from tiny import blobs

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from labelproof.cli.app import app
 from labelproof.errors import BadInput
-from labelproof.runs.lock import locked
+from labelproof.runs.journal import locked
 from labelproof.runs.seal import is_own, sealed, visible
 
 
@@ -92,7 +92,7 @@ def test_without_a_place_for_the_key_nothing_is_sealed(monkeypatch):
 
 def test_only_one_process_works_in_a_run_folder(tmp_path):
     holder = (
-        "import sys, time; from pathlib import Path; from labelproof.runs.lock import locked\n"
+        "import sys, time; from pathlib import Path; from labelproof.runs.journal import locked\n"
         "with locked(Path(sys.argv[1])):\n    print('held', flush=True); time.sleep(60)"
     )
     child = subprocess.Popen(

@@ -14,12 +14,12 @@ import pytest
 from campaign import readers
 
 from labelproof.errors import BadInput
-from labelproof.runs.lock import locked
+from labelproof.runs.journal import locked
 
 HOLDER = """
 import sys, time
 from pathlib import Path
-from labelproof.runs.lock import locked
+from labelproof.runs.journal import locked
 with locked(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(600)

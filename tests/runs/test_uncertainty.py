@@ -11,7 +11,7 @@ from sklearn.metrics import roc_auc_score
 
 from labelproof import NoisyLabelClassifier
 from labelproof import functional as fn
-from labelproof.judging.scores import log_evidence
+from labelproof.judging.link import log_evidence
 
 Array = npt.NDArray[np.float64]
 X, TRUTH = load_digits(return_X_y=True)

@@ -1,7 +1,8 @@
-"""What a person asked of the bench: the grid, the cells to run now or elsewhere, the command."""
+"""What a person asked of the bench: the experiment, its cells to run, the command itself."""
 
 from __future__ import annotations
 
+import importlib
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -125,3 +126,29 @@ def chosen(
         if name not in known:
             raise BadInput(f"there is no {what} {name!r} here; {nearest(name, list(known))}.")
     return tuple(dict.fromkeys(asked or usual))
+
+
+NAMES = (
+    "synthetic",
+    "cifarn",
+    "webvision",
+    "ablation",
+    "beta",
+    "gamma",
+    "overconfidence",
+    "vectors",
+    "pictures",
+    "images",
+    "digits",
+    "lambda_u",
+    "yardstick",
+)
+
+
+def experiment(name: str) -> Experiment:
+    """The experiment called `name`."""
+    if name not in NAMES:
+        raise BadInput(f"there is no experiment {name!r}; {nearest(name, list(NAMES))}.")
+    found = importlib.import_module(f"labelproof.bench.experiments.{name}").EXPERIMENT
+    assert isinstance(found, Experiment)
+    return found

@@ -12,13 +12,21 @@ from rich.table import Table
 
 from labelproof.bench import command_options as opt
 from labelproof.bench import gpus
-from labelproof.bench.asked import OUT, SCALE, Asked, at_a_time, cell_commands, run_one
+from labelproof.bench.asked import (
+    NAMES,
+    OUT,
+    SCALE,
+    Asked,
+    at_a_time,
+    cell_commands,
+    experiment,
+    run_one,
+)
 from labelproof.bench.cell import SCALES, Cell, Scale, Sources
-from labelproof.bench.experiments.all_experiments import NAMES, experiment
 from labelproof.bench.grid_progress import Display, place
-from labelproof.bench.recipe_origin import SETTINGS, settings_files
 from labelproof.bench.results import Results, read_record, write_results
 from labelproof.bench.runner import Launcher, alone, run_cells
+from labelproof.bench.tables import SETTINGS, settings_files
 from labelproof.errors import BadInput, RunFailed
 from labelproof.training.settings import nearest
 

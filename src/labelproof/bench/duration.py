@@ -18,7 +18,7 @@ from labelproof import pipeline
 from labelproof.bench.cell import OUTSIDE, Cell
 from labelproof.bench.grid_progress import epochs_of, history
 from labelproof.bench.results import is_done, same_record
-from labelproof.data.encoders.glance import Glance, glance
+from labelproof.data.encoders.apply import Glance, glance
 from labelproof.data.examples import Examples, Subset
 from labelproof.data.readers import from_arrays
 from labelproof.data.readers.published.webvision_files import CLASSES, EDGE

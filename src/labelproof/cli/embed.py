@@ -12,8 +12,8 @@ from rich.console import Console
 from labelproof.cli import options as opt
 from labelproof.cli.read_data import read
 from labelproof.cli.specs import spec_from
+from labelproof.data.encoders.choose import AUTO, DEFAULT
 from labelproof.data.encoders.picture_encoding import PictureEncoding
-from labelproof.data.encoders.registry import AUTO, DEFAULT
 from labelproof.data.readers.shards import parse_shard, write_shard
 from labelproof.errors import BadInput
 

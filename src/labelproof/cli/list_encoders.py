@@ -13,9 +13,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from labelproof.data.encoders.choose import BUILT_IN, DEFAULT
 from labelproof.data.encoders.efficientnet_lite import LiteEncoder
 from labelproof.data.encoders.encode import BATCH
-from labelproof.data.encoders.registry import BUILT_IN, DEFAULT
 from labelproof.data.encoders.text_choice import WORDS
 from labelproof.data.encoders.texts import (
     MINILM,

@@ -25,8 +25,8 @@ from labelproof.cli.plan_lines import (
 from labelproof.cli.read_data import read_like, read_raw
 from labelproof.cli.specs import spec_from
 from labelproof.collecting import paused
-from labelproof.data.encoders.glance import glance
-from labelproof.data.encoders.registry import NONE
+from labelproof.data.encoders.apply import glance
+from labelproof.data.encoders.choose import NONE
 from labelproof.data.readers.sampling import standing_for_all
 from labelproof.runs.forecast import forecast
 from labelproof.runs.spec import RunSpec

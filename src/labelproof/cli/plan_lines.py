@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from labelproof.data.duplicates import find_duplicates, trained_on
+from labelproof.data.encoders.apply import Glance
+from labelproof.data.encoders.choose import AUTO, DEFAULT
 from labelproof.data.encoders.columns import Column, TableEncoder
-from labelproof.data.encoders.glance import Glance
 from labelproof.data.encoders.picture_encoding import PictureEncoding
-from labelproof.data.encoders.registry import AUTO, DEFAULT
 from labelproof.data.encoders.text_choice import BOTH, WORDS
 from labelproof.data.encoders.texts import MINILM, AnyTexts, TextEncoder, minilm_folder
 from labelproof.data.examples import Examples

@@ -35,11 +35,10 @@ from labelproof.judging.judgement import (
     judge_by_votes,
     transition_of,
 )
-from labelproof.judging.link import Link, Scores
+from labelproof.judging.link import Link, Scores, kind_of_scores, scores
 from labelproof.judging.link_scale import fit_scale, link_scale, own_scale
 from labelproof.judging.many_labels import judge_many
 from labelproof.judging.numbers import Floats, log_softmax
-from labelproof.judging.scores import kind_of_scores, scores
 from labelproof.judging.suspects import Rule
 from labelproof.judging.unseen import Unseen, plain_inputs, unseen_views
 from labelproof.training.log import Reporter

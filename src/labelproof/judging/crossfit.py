@@ -22,8 +22,7 @@ from labelproof.data.examples import Examples, Inputs, Subset
 from labelproof.data.readers import find_duplicates
 from labelproof.data.task import Task
 from labelproof.functional.softmax_regression import folds_of
-from labelproof.judging.link import Scores
-from labelproof.judging.scores import kind_of_scores, scores
+from labelproof.judging.link import Scores, kind_of_scores, scores
 from labelproof.recipes.sizing import main_batch, with_batch
 from labelproof.training.log import Reporter, Tensorboard
 from labelproof.training.loop import Result, train

@@ -4,6 +4,9 @@ A score is a logit where a method's probabilities follow from the mean logits of
 DPC's do, and the logarithm of a probability elsewhere. The constant γ that DPC adds to every
 exponential keeps training stable and leaves probabilities far too flat; the link leaves it out.
 
+Methods trained as a Dirichlet declare more than probabilities (`About.evidence`): the size of their
+logits, which says how much is known of an input at all.
+
 Where a softmax regression was found to help (see `joining`), its logits are added to the scores.
 
 Shapes: B batch, C classes, D numbers of an input.
@@ -16,9 +19,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import torch
 from torch import Tensor
 
+from labelproof import functional as fn
 from labelproof.errors import BadInput
+from labelproof.training.protocol import Method
 
 Scores = Literal["logits", "log-probabilities"]
 TINY = 1e-12  # probabilities below this count as this, so that their logarithm exists
@@ -82,3 +88,37 @@ class Link:
 
 
 WEIGHT, BIAS = "link:weight", "link:bias"
+
+
+def log_evidence(method: Method, state: Any, x: Tensor) -> Tensor | None:
+    """ln(α - 1) of a method trained as a Dirichlet, (B, C); None of any other."""
+    return method.about.evidence(method, state, x) if method.about.evidence else None
+
+
+@torch.no_grad()
+def kind_of_scores(method: Method, state: Any, x: Tensor) -> Scores:
+    """Logits if the method's probabilities follow from its evidence alone, as `x` shows."""
+    evidence = log_evidence(method, state, x)
+    if evidence is None:
+        return "log-probabilities"
+    own = fn.calibrated_softmax(evidence, gamma=1.0)
+    same = torch.allclose(own, method.predict(state, x).to(own), atol=1e-5)
+    return "logits" if same else "log-probabilities"
+
+
+def scores(method: Method, state: Any, x: Tensor, of: Scores) -> Tensor:
+    """The scores of the given kind, (B, C), for network input `x`."""
+    evidence = log_evidence(method, state, x) if of == "logits" else None
+    if evidence is not None:
+        return evidence
+    return method.predict(state, x).clamp_min(TINY).log()
+
+
+def vacuity(evidence: Tensor) -> Tensor:
+    """C / Σα of the Dirichlet with the logarithmic evidence given, (B,): 1 without evidence."""
+    return fn.dirichlet_uncertainty(evidence, gamma=1.0)[0]
+
+
+def entropy(probs: Tensor) -> Tensor:
+    """Entropy of the class probabilities as a share of the largest possible one, (B,)."""
+    return -fn.neg_entropy(probs) / math.log(probs.shape[1])

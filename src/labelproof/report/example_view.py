@@ -18,8 +18,7 @@ import numpy.typing as npt
 import torch
 from PIL import Image
 
-from labelproof.data.captions import Captions
-from labelproof.data.examples import Examples
+from labelproof.data.examples import Captions, Examples
 from labelproof.data.readers.pixels import Unreadable, decode, measure
 from labelproof.judging.label_table import LabelRows
 

@@ -18,7 +18,7 @@ from labelproof.data.task import Audit
 from labelproof.files import write_json
 from labelproof.judging import health, regions
 from labelproof.judging.groups import by_group
-from labelproof.judging.scores import entropy, vacuity
+from labelproof.judging.link import entropy, vacuity
 from labelproof.judging.verdict import Judged
 from labelproof.run_files import HEALTH, HEALTH_LIST
 

@@ -26,7 +26,7 @@ from labelproof.errors import BadInput
 from labelproof.files import written_whole
 from labelproof.report.example_view import files_of
 from labelproof.review.forms import kept_rows
-from labelproof.runs.finding_columns import Columns, label_columns, spread
+from labelproof.runs.labels_file import Columns, label_columns, spread
 from labelproof.runs.reviewed import Reviewed
 from labelproof.runs.seal import WITHHELD
 

@@ -14,8 +14,8 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import nn
 
+from labelproof.data.encoders.choose import BUILT_IN
 from labelproof.data.encoders.picture_encoding import PictureEncoding
-from labelproof.data.encoders.registry import BUILT_IN
 from labelproof.data.encoders.texts import MINILM, JoinedTexts, TransformerEncoder
 from labelproof.data.examples import Encoder, Examples
 from labelproof.data.readers import load_like

@@ -15,8 +15,7 @@ from torch import Tensor
 from labelproof.data.examples import Inputs, Kind, Resident
 from labelproof.data.task import Task
 from labelproof.errors import BadInput
-from labelproof.judging.link import Link
-from labelproof.judging.scores import entropy, log_evidence, scores, vacuity
+from labelproof.judging.link import Link, entropy, log_evidence, scores, vacuity
 from labelproof.training import checkpoint
 from labelproof.training.loop import Result
 from labelproof.training.protocol import Method

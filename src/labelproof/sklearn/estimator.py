@@ -26,8 +26,8 @@ from sklearn.utils.validation import (
 from torch import nn
 
 from labelproof.data.encoders.apply import encoded
+from labelproof.data.encoders.choose import AUTO, NONE
 from labelproof.data.encoders.picture_encoding import PictureEncoding, encode_like
-from labelproof.data.encoders.registry import AUTO, NONE
 from labelproof.data.examples import Examples
 from labelproof.data.labels import alike, merged, refuse_missing
 from labelproof.data.readers.arrays import as_inputs

@@ -24,7 +24,7 @@ from labelproof.errors import BadInput
 from labelproof.judging.judgement import Evidence, judge_labels
 from labelproof.judging.link import TINY
 from labelproof.judging.numbers import log_softmax
-from labelproof.runs.finding_columns import Columns, label_columns
+from labelproof.runs.labels_file import Columns, label_columns
 from labelproof.runs.reviewed import open_review
 from labelproof.sklearn.estimator import NoisyLabelClassifier
 

@@ -7,10 +7,9 @@ from pathlib import Path
 from labelproof.bench import published_numbers as published
 from labelproof.bench.asked import chosen
 from labelproof.bench.cell import Cell, Experiment, Scale, Sources, seeded
-from labelproof.bench.recipe_origin import borrowed
 from labelproof.bench.results import BEST, LAST, Results
 from labelproof.bench.scales import STARS, Setting, human_settings, published_form
-from labelproof.bench.tables import grid
+from labelproof.bench.tables import borrowed, grid
 from labelproof.methods import METHODS
 from labelproof.runs.spec import RunSpec
 

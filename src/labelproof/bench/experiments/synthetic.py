@@ -7,10 +7,9 @@ from pathlib import Path
 from labelproof.bench import published_numbers as published
 from labelproof.bench.asked import chosen
 from labelproof.bench.cell import Cell, Experiment, Scale, Sources, seeded
-from labelproof.bench.recipe_origin import borrowed
 from labelproof.bench.results import BEST, LAST, LAST10, Results
 from labelproof.bench.scales import STAR, of_vectors, published_form, synthetic_settings
-from labelproof.bench.tables import grid
+from labelproof.bench.tables import borrowed, grid
 from labelproof.methods import METHODS
 
 NOISES = (

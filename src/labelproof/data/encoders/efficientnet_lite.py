@@ -26,8 +26,8 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from labelproof.data.encoders.encoder_protocol import InputRule, OpenEncoder
+from labelproof.data.encoders.module_graph import TorchRun
 from labelproof.data.encoders.onnx_graphs import Graph, OnnxRun, add_pixels
-from labelproof.data.encoders.torch_run import TorchRun
 from labelproof.data.encoders.weights import package_file, read_weights
 
 STEM, HEAD = 32, 1280

@@ -18,8 +18,8 @@ import numpy.typing as npt
 import torch
 
 from labelproof.data.encoders.encoder_protocol import Batch, InputRule, OpenEncoder, Vectors
+from labelproof.data.encoders.module_graph import Pixels
 from labelproof.data.encoders.onnx_graphs import OPSET, PURPOSE, Graph, add_pixels, session
-from labelproof.data.encoders.torch_run import Pixels
 from labelproof.data.optional_packages import need
 from labelproof.errors import BadInput
 from labelproof.files import file_hash

@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
+from labelproof.data.encoders.choose import picture_encoder
 from labelproof.data.encoders.encode import encode, encoding_key
 from labelproof.data.encoders.encoder_protocol import PictureEncoder, Progress
-from labelproof.data.encoders.registry import picture_encoder
 from labelproof.data.examples import Examples, Inputs, Resident
 from labelproof.errors import BadInput
 

@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from labelproof.data.encoders.choose import agreement, sample
+from labelproof.data.encoders.choose import AUTO, agreement, sample
 from labelproof.data.encoders.encode import Half, encoding_key, in_chunks
 from labelproof.data.encoders.encoder_protocol import Progress
 from labelproof.data.encoders.hf_model import HF, hf_folder
-from labelproof.data.encoders.registry import AUTO
 from labelproof.data.encoders.texts import (
     MINILM,
     AnyTexts,

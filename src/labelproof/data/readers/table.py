@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from labelproof.data.captions import Captions
 from labelproof.data.encoders.columns import (
     Frame,
     TableEncoder,
@@ -27,13 +26,19 @@ from labelproof.data.encoders.texts import (
     fit_texts,
     use_transformer,
 )
-from labelproof.data.examples import Examples, Inputs, Resident
+from labelproof.data.examples import Captions, Examples, Inputs, Resident
 from labelproof.data.labels import Encoded
-from labelproof.data.readers.column_roles import Roles, assign, read_ids, recognise
+from labelproof.data.readers.column_roles import (
+    Roles,
+    assign,
+    copies,
+    read_ids,
+    recognise,
+    unused_texts,
+)
 from labelproof.data.readers.delimited import is_number
 from labelproof.data.readers.file_names import outside, printable
 from labelproof.data.readers.image_folder import check_files, labelled_images
-from labelproof.data.readers.leakage import copies, unused_texts
 from labelproof.data.readers.picture_bytes import FileBlobs
 from labelproof.data.readers.reading_options import Reading, SourceOptions, Told
 from labelproof.data.readers.sampling import seen, spread

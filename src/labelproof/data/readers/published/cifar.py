@@ -12,8 +12,13 @@ import numpy.typing as npt
 
 from labelproof.data.examples import Examples
 from labelproof.data.readers.arrays import from_arrays
-from labelproof.data.readers.published.label_arrays import plain_file, read_bytes
-from labelproof.data.readers.published.locate import Published, data_dir, locate
+from labelproof.data.readers.published.locate import (
+    Published,
+    data_dir,
+    locate,
+    plain_file,
+    read_bytes,
+)
 from labelproof.data.readers.reading_options import SourceOptions
 from labelproof.errors import BadInput
 

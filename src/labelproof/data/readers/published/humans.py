@@ -13,8 +13,13 @@ from torch import Tensor
 from labelproof.data.examples import Examples
 from labelproof.data.labels import rare_classes
 from labelproof.data.readers.published.cifar import CIFAR10, CIFAR100, Cifar, load_cifar
-from labelproof.data.readers.published.label_arrays import plain_npy, plain_torch
-from labelproof.data.readers.published.locate import Published, absent, data_dir
+from labelproof.data.readers.published.locate import (
+    Published,
+    absent,
+    data_dir,
+    plain_npy,
+    plain_torch,
+)
 from labelproof.data.readers.reading_options import SourceOptions
 from labelproof.errors import BadInput
 
