@@ -70,7 +70,8 @@ def run_cells(
     `show` is called several times a second, `ended` after every cell that ran.
     """
     unique = {cell.name: cell for cell in cells}
-    waiting = deque(sorted((c for c in unique.values() if not is_done(c, folder)), key=_seed))
+    left = [cell for cell in unique.values() if not is_done(cell, folder)]
+    waiting = deque(sorted(left, key=lambda cell: cell.seed))  # first seeds of all rows first
     done, errors = len(unique) - len(waiting), dict[str, str]()
     running: list[Running] = []
     there, several = gpus.visible(), launcher == "torchrun"
@@ -100,10 +101,6 @@ def run_cells(
     finally:
         stop(running)
     return errors
-
-
-def _seed(cell: Cell) -> int:
-    return cell.seed  # every row has its first seed before any has its second
 
 
 def threads(jobs: int) -> int:

@@ -80,12 +80,7 @@ class CORES:
     clip: hp.Positive = 5.0  # largest norm of a gradient
 
     def __post_init__(self) -> None:
-        hp.check(self)
-        if self.consistency >= self.epochs:
-            raise BadInput(
-                f"CORES: consistency must be smaller than epochs, not {self.consistency} of "
-                f"{self.epochs}."
-            )
+        hp.check(self, "consistency")
         if self.beta_full < self.beta_from:
             raise BadInput(
                 f"CORES: beta_full must not be less than beta_from, not {self.beta_full} after "

@@ -20,7 +20,6 @@ import torch
 from torch import Tensor
 
 from labelproof import functional as fn
-from labelproof.errors import BadInput
 from labelproof.nets.heads import linear
 from labelproof.training import settings as hp
 from labelproof.training.batches import Batch
@@ -59,12 +58,7 @@ class CoTeachingPlus:
     view: Literal["plain", "weak"] = "plain"  # "weak" trains on augmented inputs
 
     def __post_init__(self) -> None:
-        hp.check(self)
-        if self.together >= self.epochs:
-            raise BadInput(
-                f"CoTeachingPlus: together must be smaller than epochs, not {self.together} of "
-                f"{self.epochs}."
-            )
+        hp.check(self, "together")
 
     def plan(self) -> tuple[Phase, ...]:
         """Co-teaching, then disagreement."""

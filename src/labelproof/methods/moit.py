@@ -21,7 +21,6 @@ from torch import Tensor, nn
 
 from labelproof import functional as fn
 from labelproof.data.task import Strong
-from labelproof.errors import BadInput
 from labelproof.functional.contrast import label_votes, nearest_by_angle
 from labelproof.nets.heads import linear
 from labelproof.training import settings as hp
@@ -93,11 +92,7 @@ class MOIT:
     boot: hp.Share = 0.2  # part of the prediction in a bootstrapped target
 
     def __post_init__(self) -> None:
-        hp.check(self)
-        if self.plus >= self.epochs:
-            raise BadInput(
-                f"MOIT: plus must be smaller than epochs, not {self.plus} of {self.epochs}."
-            )
+        hp.check(self, "plus")
 
     @property
     def first(self) -> int:

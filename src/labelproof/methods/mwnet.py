@@ -24,7 +24,6 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from labelproof import functional as fn
-from labelproof.errors import BadInput
 from labelproof.nets.heads import MultiHead, linear
 from labelproof.training import settings as hp
 from labelproof.training.learner import SGD, Adam, Learner
@@ -73,11 +72,7 @@ class MWNet:
     every: hp.Count = 1  # steps between two updates of the weighing network
 
     def __post_init__(self) -> None:
-        hp.check(self)
-        if self.scout >= self.epochs:
-            raise BadInput(
-                f"MWNet: scout must be smaller than epochs, not {self.scout} of {self.epochs}."
-            )
+        hp.check(self, "scout")
 
     def plan(self) -> tuple[Phase, ...]:
         """Perhaps a look at the data first; then both networks."""

@@ -20,7 +20,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from labelproof import functional as fn
-from labelproof.errors import BadInput
 from labelproof.nets.heads import linear
 from labelproof.training import settings as hp
 from labelproof.training.learner import OneNet, adam_or_sgd
@@ -81,12 +80,7 @@ class NoiseLayer:
     noise_rate: hp.Share = 0.3  # start="declared": share of wrong labels, evenly over the others
 
     def __post_init__(self) -> None:
-        hp.check(self)
-        if self.warmup >= self.epochs:
-            raise BadInput(
-                f"NoiseLayer: warmup must be smaller than epochs, not {self.warmup} of "
-                f"{self.epochs}."
-            )
+        hp.check(self, "warmup")
 
     def plan(self) -> tuple[Phase, ...]:
         """Without the noise layer, then with it."""

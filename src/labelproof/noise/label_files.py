@@ -236,11 +236,7 @@ def _place(text: str, rows: list[list[Span]], column: str | None, name: str) -> 
             "say which one holds the labels with --label-column."
         )
     rest = {_value(text, row[0]) for row in rows[1:]}
-    return 0, not (names[0] in rest or _whole(names[0]))
-
-
-def _whole(text: str) -> bool:
-    return re.fullmatch(r"[+-]?\d+", text) is not None
+    return 0, not (names[0] in rest or re.fullmatch(r"[+-]?\d+", names[0]))
 
 
 def _value(text: str, span: Span) -> str:

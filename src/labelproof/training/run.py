@@ -165,17 +165,14 @@ class Run:
         return out
 
     def _example(self) -> Tensor:
-        raw = torch.zeros(2, *self.task.x.shape, dtype=_raw_dtype(self.task))
+        kind = torch.uint8 if self.task.kind == "images" else torch.float32
+        raw = torch.zeros(2, *self.task.x.shape, dtype=kind)
         return self.task.views.plain(raw)
 
 
 def own_generator(device: torch.device) -> torch.Generator | None:
     """A generator on a GPU; None elsewhere."""
     return torch.Generator(device) if device.type == "cuda" else None
-
-
-def _raw_dtype(task: Task) -> torch.dtype:
-    return torch.uint8 if task.kind == "images" else torch.float32
 
 
 @torch.no_grad()

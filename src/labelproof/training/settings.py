@@ -119,16 +119,20 @@ def marked(record: Any, kind: type[T]) -> dict[str, T]:
     }
 
 
-def check(record: Any) -> None:
-    """Refuse a value outside the range its type states, and a warm-up without an end."""
+def check(record: Any, *shorter: str) -> None:
+    """Refuse a value outside the range its type states, and parts of a run that have no end.
+
+    A warm-up, and every setting that `shorter` names, must be smaller than `epochs`.
+    """
     hints = get_type_hints(type(record), include_extras=True)
     for name, value in settings_of(record).items():
         _check_value(type(record).__name__, name, value, hints[name])
-    for name, mark in marked(record, Epochs).items():
-        early = settings_of(record)[name]
-        if mark.role == "warm-up" and early >= record.epochs:
+    early = [name for name, mark in marked(record, Epochs).items() if mark.role == "warm-up"]
+    for name in (*early, *shorter):
+        part = settings_of(record)[name]
+        if part >= record.epochs:
             raise BadInput(
-                f"{type(record).__name__}: {name} must be smaller than epochs, not {early} of "
+                f"{type(record).__name__}: {name} must be smaller than epochs, not {part} of "
                 f"{record.epochs}."
             )
 

@@ -61,13 +61,10 @@ def _opened(one: Any, row: int) -> Image.Image:
     try:
         if 0 in one.shape:
             raise ValueError("it has no pixels")
-        return Image.fromarray(np.asarray(one, dtype=np.uint8 if _bytes(one) else None))
+        whole = str(one.dtype).removeprefix("torch.") == "uint8"
+        return Image.fromarray(np.asarray(one, dtype=np.uint8 if whole else None))
     except (TypeError, ValueError) as error:
         raise BadInput(
             f"expected pictures of bytes (H, W, 3) in X, but example {row} has shape "
             f"{tuple(one.shape)} ({error}); convert it first"
         ) from None
-
-
-def _bytes(one: Any) -> bool:
-    return str(one.dtype).removeprefix("torch.") == "uint8"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -96,8 +95,9 @@ Part = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]
 def load_cifar(cifar: Cifar, options: SourceOptions) -> Examples:
     """Training images with their labels, which are also the truth, and the test images."""
     form, paths = locate(data_dir(options), (cifar.python, cifar.binary))
-    parts = [_read(path, cifar, form is cifar.python) for path in paths.values()]
-    images, labels = _join(parts[:-1])
+    read = read_python if form is cifar.python else read_binary
+    parts = [read(path, cifar) for path in paths.values()]
+    images, labels = (np.concatenate(column) for column in zip(*parts[:-1], strict=True))
     test_images, test_labels = parts[-1]
     examples = from_arrays(
         images,
@@ -146,14 +146,6 @@ def _table(path: Path) -> dict[bytes, Any]:
     if not isinstance(found, dict):
         return {}
     return {key.encode() if isinstance(key, str) else key: value for key, value in found.items()}
-
-
-def _read(path: Path, cifar: Cifar, python: bool) -> Part:
-    return read_python(path, cifar) if python else read_binary(path, cifar)
-
-
-def _join(parts: Sequence[Part]) -> Part:
-    return np.concatenate([part[0] for part in parts]), np.concatenate([p[1] for p in parts])
 
 
 def _images(rows: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from labelproof.data.examples import Examples
 from labelproof.data.readers.arrays import from_arrays
@@ -28,14 +27,10 @@ def load() -> Examples:
         pixels[train],
         labels[train],
         truth=labels[train],
-        ids=_ids(train),
+        ids=[f"digits/{row}" for row in train],
         classes=[str(digit) for digit in range(10)],
         x_test=pixels[test],
         y_test=labels[test],
         name="digits",
         about={"source": "digits", "split": f"stratified, test share {TEST_SHARE}, seed {SEED}"},
     )
-
-
-def _ids(index: npt.NDArray[np.int64]) -> list[str]:
-    return [f"digits/{row}" for row in index]
