@@ -24,7 +24,7 @@ from labelproof import BadInput, RunFailed, load_model, report
 from labelproof.data.readers import load
 from labelproof.data.readers.published.cifar import CIFAR10, read_python
 from labelproof.data.readers.published.idx import read_idx
-from labelproof.data.readers.published.label_arrays import plain_npy, plain_torch
+from labelproof.data.readers.published.locate import plain_npy, plain_torch
 from labelproof.judging.label_table import Names
 from labelproof.noise.label_files import corrupt_file
 from labelproof.pipeline import run as carry_out
