@@ -68,7 +68,7 @@ def _limited(memory: float) -> None:
 
 def review(run: Path) -> None:
     """Open the run and answer pages; prints seconds to open, seconds a page, peak memory."""
-    from labelproof.report.example_view import Nothing
+    from labelproof.report.example_view import Shown
     from labelproof.review.queue import parse_query
     from labelproof.review.refit_job import Again
     from labelproof.review.web_app import Desk, open_places
@@ -76,7 +76,7 @@ def review(run: Path) -> None:
 
     start = time.process_time()
     opened = open_review(run)
-    desk = Desk(opened, Nothing(), None, Again(opened))
+    desk = Desk(opened, Shown(), None, Again(opened))
     ready = time.process_time()
     for page in PAGES:
         values = dict(pair.split("=") for pair in page.split("&") if pair)
