@@ -71,7 +71,7 @@ class Resident:
 
 
 @dataclass(frozen=True)
-class _Of:
+class Derived:
     """Inputs that are taken from others."""
 
     x: Inputs
@@ -88,7 +88,7 @@ class _Of:
 
 
 @dataclass(frozen=True)
-class Subset(_Of):
+class Subset(Derived):
     """A few of the inputs."""
 
     rows: Tensor
@@ -107,7 +107,7 @@ class Subset(_Of):
 
 
 @dataclass(frozen=True)
-class Repeated(_Of):
+class Repeated(Derived):
     """A few inputs, spread evenly over many, that stand for those around them."""
 
     count: int

@@ -11,7 +11,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from labelproof.data.examples import Inputs, Resident, Subset
+from labelproof.data.examples import Derived, Inputs, Resident, Subset
 from labelproof.data.readers.streamed import whole
 from labelproof.data.task import Strong, Task, Views
 from labelproof.nets.exchange import gather_rows
@@ -90,31 +90,19 @@ class Batches:
 
 
 @dataclass(frozen=True)
-class Pinned:
+class Pinned(Derived):
     """Inputs in memory that a GPU can copy from while it computes."""
 
-    inner: Inputs
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of one example."""
-        return self.inner.shape
-
-    @property
-    def resident(self) -> bool:
-        """As the inputs it takes from."""
-        return self.inner.resident
-
     def __len__(self) -> int:
-        return len(self.inner)
+        return len(self.x)
 
     def take(self, index: Tensor) -> Tensor:
         """Rows `index`, in that order."""
-        return self.inner.take(index).pin_memory()
+        return self.x.take(index).pin_memory()
 
     def digest(self) -> str:
         """The hash of the inputs it takes from."""
-        return self.inner.digest()
+        return self.x.digest()
 
 
 def inputs_on(x: Inputs, device: torch.device, room: float | None = None) -> Inputs:
