@@ -88,11 +88,11 @@ def operations(data: bytes, start: int = 0) -> Iterator[Operation]:
 def _argument(found: pickletools.OpcodeInfo, file: io.BytesIO) -> Any:
     if found.arg is None:
         return CONSTANT.get(found.name)
+    if found.name == "GLOBAL":  # the module and its name
+        return tuple(_line(file).decode("utf-8") for _ in range(2))
     if found.name == "STRING":
-        return _quoted(file.readline())
+        return _quoted(_line(file))
     argument = found.arg.reader(file)
-    if found.name == "GLOBAL":
-        return tuple(argument.split(" ", 1))
     if found.name.endswith("BINSTRING"):
         return argument.encode("latin-1")  # bytes of Python 2
     if isinstance(argument, int) and abs(argument) >= LARGEST_NUMBER:
@@ -100,8 +100,14 @@ def _argument(found: pickletools.OpcodeInfo, file: io.BytesIO) -> Any:
     return bytes(argument) if isinstance(argument, bytearray) else argument
 
 
-def _quoted(line: bytes) -> bytes:
-    content = line.removesuffix(b"\n")
+def _line(file: io.BytesIO) -> bytes:
+    line = file.readline()
+    if not line.endswith(b"\n"):
+        raise Refused("a line is cut short")
+    return line[:-1]
+
+
+def _quoted(content: bytes) -> bytes:
     if len(content) < 2 or content[:1] not in (b"'", b'"') or content[-1:] != content[:1]:
         raise Refused("a string is not quoted")
     return bytes(codecs.escape_decode(content[1:-1])[0])
