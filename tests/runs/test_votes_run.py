@@ -124,7 +124,8 @@ def test_estimator_takes_votes() -> None:
     assert list(model.annotators_["annotator"]) == list(RIGHT)
     assert model.predict(x[:3]).tolist() == truth[:3].tolist()
     codes = np.select([votes == name for name in CLASSES], [0, 1, 2], -1)
-    assert NoisyLabelClassifier("ce", epochs=1).fit(x, codes).classes_.tolist() == [0, 1, 2]
+    numbers = NoisyLabelClassifier("ce", epochs=1, calibrate=False).fit(x, codes)
+    assert numbers.classes_.tolist() == [0, 1, 2]
 
 
 def test_next_labels_and_whom_to_ask(run: Path) -> None:

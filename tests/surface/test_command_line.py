@@ -33,7 +33,8 @@ def test_a_budget_is_filled_up_and_said_to_be(labelproof, vectors):
 
 
 def test_fit_leaves_the_promised_folder(labelproof, vectors, tmp_path):
-    words = ("fit", vectors, "--truth-key", "clean", "--set", "steps=60", "--out", "run")
+    short = ("--epochs", 6, "--set", "steps=40")
+    words = ("fit", vectors, "--truth-key", "clean", *short, "--out", "run")
     code, out, _ = labelproof(*words)
     assert code == 0
     assert "labels look wrong" in out
