@@ -23,10 +23,10 @@ from loop import B, images
 
 from labelproof.data.examples import Resident
 from labelproof.data.task import Task
-from labelproof.freed_memory import keep_freed_memory
 from labelproof.methods.ce import CrossEntropy
 from labelproof.methods.dpc import DPC
 from labelproof.nets import build_trunk
+from labelproof.process_memory import keep_freed_memory
 from labelproof.training.run import Run
 
 PATIENCE = 3600.0  # seconds; a process that failed never answers

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 from labelproof.exit_codes import carry_out
-from labelproof.freed_memory import keep_freed_memory
+from labelproof.process_memory import keep_freed_memory
 
 if TYPE_CHECKING:
     import typer

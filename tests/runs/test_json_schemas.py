@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from labelproof.errors import BadInput
-from labelproof.json_files import parse_json
+from labelproof.files import parse_json
 from labelproof.runs.schemas import HealthRecord, RunRecord, SummaryRecord
 
 

@@ -18,8 +18,8 @@ from labelproof.data.examples import Resident
 from labelproof.data.readers.arrays import from_arrays
 from labelproof.judging.link import Link
 from labelproof.nets import MLP
-from labelproof.runs.manifest import write_manifest
 from labelproof.runs.model import Model, model_of
+from labelproof.runs.seal import write_manifest
 from labelproof.training.protocol import Method
 from labelproof.views import ImageViews, RandAugment, VectorViews
 from tiny import CPU, Problem, blobs

@@ -6,7 +6,7 @@ import gc
 
 import pytest
 
-from labelproof.collecting import paused
+from labelproof.process_memory import paused
 
 
 def test_nothing_is_collected_in_the_block_and_what_is_there_is_left_alone() -> None:

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from labelproof import freed_memory
+from labelproof import process_memory
 
 FAULTS = """
 import resource, sys, torch
@@ -46,9 +46,9 @@ def test_freed_memory_stays_with_the_process():
 @pytest.mark.parametrize(
     ("most", "last"),
     [
-        (1 << 30, [(freed_memory.LARGE, 128 << 20), (freed_memory.TRIM, 512 << 20)]),
-        (32 << 20, [(freed_memory.LARGE, 32 << 20), (freed_memory.TRIM, 512 << 20)]),
-        (0, [(freed_memory.LARGE, 128 << 20), (freed_memory.LARGE, 32 << 20)]),
+        (1 << 30, [(process_memory.LARGE, 128 << 20), (process_memory.TRIM, 512 << 20)]),
+        (32 << 20, [(process_memory.LARGE, 32 << 20), (process_memory.TRIM, 512 << 20)]),
+        (0, [(process_memory.LARGE, 128 << 20), (process_memory.LARGE, 32 << 20)]),
     ],
 )
 def test_an_older_c_library_gets_what_it_takes(most, last, monkeypatch):
@@ -57,9 +57,9 @@ def test_an_older_c_library_gets_what_it_takes(most, last, monkeypatch):
     class Library:
         def mallopt(self, option: int, value: int) -> int:
             asked.append((option, value))
-            return int(option != freed_memory.LARGE or value <= most)
+            return int(option != process_memory.LARGE or value <= most)
 
-    monkeypatch.setattr(freed_memory.sys, "platform", "linux")
+    monkeypatch.setattr(process_memory.sys, "platform", "linux")
     monkeypatch.setattr(ctypes, "CDLL", lambda name: Library())
-    freed_memory.keep_freed_memory()
+    process_memory.keep_freed_memory()
     assert asked[-2:] == last

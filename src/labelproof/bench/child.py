@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 from labelproof.exit_codes import carry_out
-from labelproof.freed_memory import keep_freed_memory
+from labelproof.process_memory import keep_freed_memory
 
 PATIENCE = 20  # looks, half a second each, before a run that ignores Ctrl-C is ended
 

@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
 import labelproof
-from labelproof.collecting import paused
+from labelproof.process_memory import paused
 
 Home = tuple[str, str]  # the module of a command, and the first sentences of its help
 FIRST: Mapping[str, Home] = {

@@ -19,8 +19,8 @@ from labelproof.cli.multilabel import runs_of
 from labelproof.cli.plan_lines import run_line, scratch_lines
 from labelproof.cli.read_data import read
 from labelproof.cli.specs import spec_from
-from labelproof.collecting import paused
 from labelproof.judging import wording
+from labelproof.process_memory import paused
 from labelproof.report.sentences import many
 from labelproof.report.several import write_joint
 from labelproof.run_files import LABELS, REPORT, RUN

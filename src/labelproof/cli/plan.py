@@ -24,10 +24,10 @@ from labelproof.cli.plan_lines import (
 )
 from labelproof.cli.read_data import read_like, read_raw
 from labelproof.cli.specs import spec_from
-from labelproof.collecting import paused
 from labelproof.data.encoders.apply import glance
 from labelproof.data.encoders.choose import NONE
 from labelproof.data.readers.sampling import standing_for_all
+from labelproof.process_memory import paused
 from labelproof.runs.forecast import forecast
 from labelproof.runs.spec import RunSpec
 from labelproof.views import views_sheet

@@ -22,8 +22,7 @@ from labelproof.data.examples import Examples, Inputs
 from labelproof.data.readers import find_duplicates
 from labelproof.data.task import Audit
 from labelproof.errors import BadInput
-from labelproof.files import write_json
-from labelproof.json_files import read_json
+from labelproof.files import read_json, write_json
 from labelproof.judging.label_table import LabelRows, knowing_label
 from labelproof.judging.verdict import Judged
 from labelproof.run_files import BESIDE, MEASURED

@@ -13,8 +13,7 @@ import numpy as np
 
 from labelproof.csv_files import plain
 from labelproof.errors import BadInput
-from labelproof.files import read_regular
-from labelproof.json_files import LARGEST, parse_json, read_json
+from labelproof.files import LARGEST, parse_json, read_json, read_regular
 from labelproof.judging.label_table import Codes, LabelRows
 from labelproof.run_files import HEALTH, MEASURED, METRICS, UNREADABLE
 from labelproof.runs.folder import read_summary, read_task

@@ -28,9 +28,8 @@ from labelproof.functional.waves import Waves, random_waves, with_waves
 from labelproof.run_files import RUN
 from labelproof.runs.export_pictures import check_close, check_pictures, with_encoder
 from labelproof.runs.load import Loaded, place_of
-from labelproof.runs.manifest import PARTS, write_manifest
 from labelproof.runs.model import Model
-from labelproof.runs.seal import sealed
+from labelproof.runs.seal import MODEL_PARTS, sealed, write_manifest
 from labelproof.training import checkpoint
 from labelproof.views import ImageViews, VectorViews
 
@@ -158,7 +157,7 @@ def export_folder(folder: Path, loaded: Loaded, out: Path) -> None:
         raise BadInput(f"{out} exists already; name another --out.")
     aside = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.absolute().parent))
     try:
-        for name in PARTS:
+        for name in MODEL_PARTS:
             if name != RUN and (folder / name).is_file():
                 shutil.copyfile(folder / name, aside / name)
         record = {key: loaded.record.get(key) for key in KEPT}

@@ -29,8 +29,7 @@ from labelproof.data.examples import Examples
 from labelproof.data.readers import save_like
 from labelproof.data.task import Views
 from labelproof.errors import BadInput
-from labelproof.files import PARTIAL, write_json, written_whole
-from labelproof.json_files import read_json
+from labelproof.files import PARTIAL, read_json, write_json, written_whole
 from labelproof.judging.label_table import LabelRows
 from labelproof.judging.link import Link
 from labelproof.judging.verdict import Judged
@@ -48,11 +47,10 @@ from labelproof.run_files import (
     UNREADABLE,
 )
 from labelproof.runs.labels_file import write_rows
-from labelproof.runs.manifest import write_manifest
 from labelproof.runs.model import trained
 from labelproof.runs.prepare import Assembled
 from labelproof.runs.schemas import RunRecord, SummaryRecord
-from labelproof.runs.seal import sealed, visible
+from labelproof.runs.seal import sealed, visible, write_manifest
 from labelproof.runs.spec import RunSpec, spec_of
 from labelproof.runs.votes_file import write_votes
 from labelproof.training import ranks

@@ -21,17 +21,16 @@ from labelproof.data.examples import Encoder, Examples
 from labelproof.data.readers import load_like
 from labelproof.data.task import Task, Views
 from labelproof.errors import BadInput
-from labelproof.json_files import read_json
+from labelproof.files import read_json
 from labelproof.judging.link import Link
 from labelproof.methods import METHODS
 from labelproof.nets import NETS
 from labelproof.nets.pretrained import is_timm
 from labelproof.run_files import CALIBRATION, MODEL
 from labelproof.runs.folder import read_record
-from labelproof.runs.manifest import check_manifest
 from labelproof.runs.model import Model, Trained, blank_task, revive
 from labelproof.runs.schemas import CalibrationRecord
-from labelproof.runs.seal import is_own
+from labelproof.runs.seal import check_manifest, is_own
 from labelproof.training.protocol import Method
 from labelproof.training.run import pick_device
 from labelproof.training.trunk import make_trunk

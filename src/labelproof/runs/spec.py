@@ -16,7 +16,7 @@ import msgspec
 
 from labelproof.data.readers.reading_options import SourceOptions
 from labelproof.errors import BadInput
-from labelproof.json_files import read_json
+from labelproof.files import read_json
 from labelproof.judging import How
 from labelproof.judging.suspects import Rule
 from labelproof.run_files import RUN

@@ -8,8 +8,7 @@ from typing import Any
 
 from labelproof.csv_files import converted, read_columns, safe, write_csv
 from labelproof.errors import BadInput
-from labelproof.files import write_json
-from labelproof.json_files import read_json
+from labelproof.files import read_json, write_json
 from labelproof.judging.agreement import annotator_quality, label_quality, most_confused
 from labelproof.judging.verdict import Judged
 from labelproof.run_files import ANNOTATORS, CROWD, VOTES

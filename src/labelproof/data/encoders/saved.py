@@ -24,7 +24,7 @@ from labelproof.data.encoders.picture_encoding import PictureEncoding
 from labelproof.data.encoders.texts import JoinedTexts, TextEncoder, TransformerEncoder
 from labelproof.data.examples import Encoder, Examples, Resident
 from labelproof.errors import BadInput
-from labelproof.json_files import read_json
+from labelproof.files import read_json
 from labelproof.run_files import ENCODER, ENCODER_ARRAYS, READING
 
 Finite = Annotated[float, Meta(ge=-1e300, le=1e300)]
