@@ -9,7 +9,7 @@ import datasets
 import pytest
 from source_files import only_bad_input
 
-from labelproof.data.readers import SourceOptions, delimited, load
+from labelproof.data.readers import SourceOptions, delimited, from_arrays, load
 from labelproof.errors import BadInput
 
 
@@ -84,3 +84,9 @@ def test_a_line_without_an_end(tmp_path, monkeypatch):
         file.truncate(2**33)
     with pytest.raises(BadInput, match="a line has more than 1,048,576 characters"):
         load(path)
+
+
+def test_texts_from_python_with_half_a_pair_are_read():
+    texts = [f"a text number {k} \ud800" for k in range(8)]
+    examples = from_arrays(texts, ["u", "v"] * 4)
+    assert examples.captions[3] == "a text number 3 ?"

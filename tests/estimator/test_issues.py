@@ -87,6 +87,11 @@ def test_bad_calls_are_refused() -> None:
         find_label_issues(labels=DATA.y + 1, pred_probs=PROBS[:, :2])
 
 
+def test_labels_without_inputs_or_probabilities_are_refused() -> None:
+    with pytest.raises(BadInput, match=r"beside the labels, but both .*\(4,\) and \(4,\)"):
+        find_label_issues([0, 1, 0, 1], [0.1, 0.9, 0.2, 0.8])
+
+
 def test_cleanlabs_order_of_arguments_is_understood() -> None:
     rng = np.random.default_rng(0)
     probs = rng.dirichlet(np.ones(3), 60)

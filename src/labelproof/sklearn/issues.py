@@ -119,6 +119,11 @@ def _sorted_out(
     if pred_probs is not None or classifier is not None:
         return X, labels, pred_probs
     first, second = np.asarray(X), np.asarray(labels)
+    if first.ndim == second.ndim == 1 and first.dtype.kind in "iufb":
+        raise BadInput(
+            "expected inputs (N, D), texts or probabilities (N, C) beside the labels, but both "
+            f"have one number or word an example (shapes {first.shape} and {second.shape})."
+        )
     if first.ndim != 1 or second.ndim < 2 or second.dtype.kind != "f":
         return X, labels, None
     if first.dtype.kind in "iufb":

@@ -211,6 +211,12 @@ class JoinedTexts:
 AnyTexts = TextEncoder | TransformerEncoder | JoinedTexts
 
 
+def as_text(value: Any) -> str:
+    """A value as text; half of a pair of surrogates, which is no letter, becomes a `?`."""
+    text = str(value)
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
 def minilm_folder() -> Path | None:
     """The sentence encoder all-MiniLM-L6-v2 in its package; None where that is not installed."""
     found = package_file(MINILM_PACKAGE, "model/config.json")

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from labelproof.data.encoders.columns import TableEncoder, fit_table
-from labelproof.data.encoders.texts import AnyTexts, fit_texts
+from labelproof.data.encoders.texts import AnyTexts, as_text, fit_texts
 from labelproof.data.examples import Examples, Inputs, Resident
 from labelproof.data.labels import encode_labels, is_missing
 from labelproof.errors import BadInput
@@ -81,7 +81,7 @@ class Handed:
 
 def from_texts(given: Handed, like: Examples | None = None) -> Examples:
     """Examples of texts and labels beside them."""
-    texts = ["" if is_missing(value) else str(value) for value in given.x]
+    texts = ["" if is_missing(value) else as_text(value) for value in given.x]
     encoder: AnyTexts
     if like is None:
         encoder, vectors = fit_texts(texts, "text", given.name)

@@ -23,6 +23,7 @@ from labelproof.data.encoders.texts import (
     LONGEST,
     AnyTexts,
     TransformerEncoder,
+    as_text,
     fit_texts,
     use_transformer,
 )
@@ -240,7 +241,7 @@ def _encode_texts(
     column: Any, name: str, options: SourceOptions, encoder: Any, what: str
 ) -> EncodedRows:
     missing = column.isna().to_numpy()
-    texts = ["" if gone else str(text) for text, gone in zip(column, missing, strict=True)]
+    texts = ["" if gone else as_text(text) for text, gone in zip(column, missing, strict=True)]
     if not any(text.strip() for text in texts):
         raise BadInput(
             f"expected texts in column {name!r} of {what}, but all are blank; "
