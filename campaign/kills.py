@@ -23,6 +23,7 @@ TIMES = (1, 2, 4, 8, 16)  # kills of one run before it may end
 BUSY = 2  # exit code of a command that another process keeps from its folder
 SHORT = ("--set", "steps=8")  # DPC takes 200 otherwise, however few examples there are
 TRIALS = (2000, 2)  # examples and classes; with fewer, trials choose nothing
+BENCHES = {"cifarn": "ce", "digits": "gce", "yardstick": "linear"}  # experiment, method
 LEFT = ("calibration", "trials")  # folders that must be gone at the end
 
 
@@ -66,8 +67,13 @@ def victims(path: Path, root: Path) -> Iterator[tuple[str, Victim]]:
     begun = root / "begun"
     run(fit("--method", "ce", "--epochs", "2", "--calibrate", "quick").words(begun), root / "log")
     yield "report", Victim(words=lambda out: ["report", str(out)], differs=pages, begun=begun)
-    grid = ["bench", "cifarn", "--scale", "tiny", "--methods", "ce", "--jobs", "1"]
-    yield "bench", Victim(words=lambda out: [*grid, "--out", str(out)], differs=cells)
+    for experiment, method in BENCHES.items():
+        yield f"bench {experiment}", Victim(words=_bench(experiment, method), differs=cells)
+
+
+def _bench(experiment: str, method: str) -> Callable[[Path], list[str]]:
+    words = ["bench", experiment, "--scale", "tiny", "--methods", method, "--jobs", "1"]
+    return lambda out: [*words, "--out", str(out)]
 
 
 def attack(name: str, victim: Victim, root: Path, kills: int, seed: int) -> Tally:
