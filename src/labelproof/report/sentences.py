@@ -167,7 +167,7 @@ def next_steps(facts: Facts, classes: list[ClassHealth]) -> list[Step]:
 def _review(facts: Facts, run: str, suspects: int) -> list[Step]:
     return [
         Step(
-            text=f"Review the {many(suspects, 'suspect')}, worst first: keep, accept the "
+            text=f"Review the {many(suspects, 'suspect')}: keep, accept the "
             "suggestion, or choose another class.",
             command=f"labelproof review {run}",
         ),
