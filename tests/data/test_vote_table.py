@@ -76,7 +76,7 @@ def test_long_becomes_wide_and_the_last_answer_counts() -> None:
     assert wide.annotators == ("ann", "bob")
     assert wide.cells.tolist() == [["cat", "cat"], ["dog", "dog"]]
     assert wide.first.tolist() == [0, 2]
-    assert "1 votes were given twice and count once: 'bob on p1'" in wide.notes[0]
+    assert "votes that were given twice, which count once (1): 'bob on p1'" in wide.notes[0]
     assert "two different answers" in wide.notes[1]
     assert "'ann on p2'" in wide.notes[1]
     with pytest.raises(BadInput, match=r"an annotator in every row of votes.csv, but row 3"):

@@ -306,13 +306,13 @@ def _repeats(repeated: dict[bool, list[str]]) -> tuple[str, ...]:
     notes = []
     if repeated[True]:
         notes.append(
-            f"{len(repeated[True])} votes were given twice and count once: "
+            f"votes that were given twice, which count once ({len(repeated[True])}): "
             f"{_listed(repeated[True])}"
         )
     if repeated[False]:
         notes.append(
-            f"{len(repeated[False])} times somebody gave two different answers for one example; "
-            f"the last one counts: {_listed(repeated[False])}"
+            "two different answers of one person for one example, of which the last one counts "
+            f"({len(repeated[False])}): {_listed(repeated[False])}"
         )
     return tuple(notes)
 

@@ -176,7 +176,7 @@ def _put(cells: Cells, column: int, votes: Any, name: str, ids: Sequence[str]) -
         first = differ[0]
         raise BadInput(
             f"expected the same votes in both tables, but they differ for annotator {name!r} on "
-            f"{len(differ)} examples (the first is {printable(ids[first])!r}: "
+            f"{len(differ)} of {len(ids)} examples (the first is {printable(ids[first])!r}: "
             f"{cells[first, column]!s} and {votes[first]!s}); give one of the two tables"
         )
     for row, vote in enumerate(votes):
