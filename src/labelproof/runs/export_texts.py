@@ -35,8 +35,7 @@ from labelproof.data.encoders.texts import (
 from labelproof.data.optional_packages import need
 from labelproof.errors import BadInput
 from labelproof.files import write_json
-from labelproof.runs.export import Whole
-from labelproof.runs.export_pictures import check_close
+from labelproof.runs.export import Whole, check_close
 from labelproof.runs.model import Model
 
 CLOSE = 1e-3  # how far the exported folder may be from `predict`
