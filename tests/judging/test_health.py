@@ -139,6 +139,14 @@ def test_classes_that_are_two_or_one() -> None:
     assert merged_classes(mixed) == [(0, 1, pytest.approx(0.35))]
 
 
+def test_the_halves_of_a_class_do_not_depend_on_earlier_draws() -> None:
+    rows, found = torch.randn(300, 40, generator=torch.Generator().manual_seed(0)), set()
+    for seed in range(5):
+        torch.manual_seed(seed)
+        found.add(separation(rows))
+    assert len(found) == 1
+
+
 def test_rare_classes_and_shares() -> None:
     labels = torch.tensor([0] * 500 + [1] * 490 + [2] * 10)
     assert rare_classes(labels, 3) == [(2, 10)]

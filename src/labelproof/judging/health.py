@@ -164,7 +164,9 @@ def split_classes(vectors: Tensor, labels: Tensor, classes: int) -> list[tuple[i
 def separation(rows: Tensor, steps: int = 20) -> float:
     """Distance of the two halves of some vectors over their spread; 2.65 for one Gaussian."""
     centred = rows - rows.mean(0)
-    _, _, axes = torch.pca_lowrank(centred, q=min(4, *centred.shape), center=False)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)  # or the direction would depend on what was drawn before
+        _, _, axes = torch.pca_lowrank(centred, q=min(4, *centred.shape), center=False)
     side = centred @ axes[:, 0] > 0
     for _ in range(steps):
         if not 0 < side.sum() < len(side):
