@@ -90,7 +90,7 @@ def end_all() -> None:
     _running.clear()
 
 
-def alone(child: int, limit: float = 10.0) -> bool:
+def alone(child: int, limit: float = 30.0) -> bool:
     """Whether nothing that an ended child had started is left after some seconds."""
     stop = time.monotonic() + limit
     while time.monotonic() < stop:
