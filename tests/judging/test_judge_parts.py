@@ -209,6 +209,9 @@ def test_one_number_is_stated_only_where_it_can_be_relied_on() -> None:
     assert stated_precision(wrong, suspects, trust(), 999)[0] is None
     assert stated_precision(wrong, np.arange(1000) < 19, trust(), 1000)[0] is None
     assert stated_precision(wrong, suspects, trust(model_error=0.41), 1000)[0] is None
+    few = np.where(suspects, 0.8, 0.0)[None].repeat(4, 0)  # 8% of all labels are wrong
+    assert stated_precision(few, suspects, trust(model_error=0.10), 1000)[0] == number
+    assert stated_precision(few, suspects, trust(model_error=0.101), 1000)[0] is None
     assert stated_precision(wrong, suspects, trust(misled=0.5), 1000)[0] == number
     misled = stated_precision(wrong, suspects, trust(misled=0.51), 1000)
     assert misled[0] is None

@@ -39,11 +39,13 @@ def test_noise_rate_and_wrong_labels_are_found(noise: float) -> None:
     assert found.noise_interval[0] < wrong.mean() < found.noise_interval[1]
     assert auroc(wrong, 1 - found.p_clean) > 0.9
     assert found.trust.level == "good"
-    assert found.precision is not None
     assert found.precision_interval is not None
     low, high = found.precision_interval
     assert low < wrong[found.suspects].mean() < high
-    assert found.precision == pytest.approx(wrong[found.suspects].mean(), abs=0.1)
+    if noise < 0.2:  # the model errs more often than that
+        assert found.precision is None
+    else:
+        assert found.precision == pytest.approx(wrong[found.suspects].mean(), abs=0.1)
 
 
 def test_many_wrong_labels_that_the_model_would_choose_are_told_from_those_of_chance() -> None:

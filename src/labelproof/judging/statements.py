@@ -23,6 +23,7 @@ CAUTION = 0.2  # taken from the logit of a stated precision
 WIDE = 0.50  # interval of the precision beyond which no single number is stated
 ENOUGH = 20  # suspects from which a single number is stated
 UNSURE_MODEL = 0.4  # expected error of the model beyond which no single number is stated
+MORE_ERRORS = 1.25  # of the model for each wrong label, beyond which no single number is stated
 NOTHING_FOUND = 0.03  # lower end of the noise interval that cannot be told from 0
 LENGTHS = 30  # of the list, at which the curve is given
 Z90 = 1.645
@@ -108,7 +109,8 @@ def stated_precision(
     if trust.ambiguous:  # nearly all of the contradicted may be wrong, or none
         return None, (0.0, max(high, 0.95))
     sure = size >= MANY and suspects.sum() >= ENOUGH and high - low <= WIDE
-    if not sure or trust.model_error > UNSURE_MODEL or trust.misled > MISLED:
+    errs = trust.model_error > min(UNSURE_MODEL, MORE_ERRORS * float(wrong.mean()))
+    if not sure or errs or trust.misled > MISLED:
         return None, (low, high)
     return float(sigmoid(logit(np.asarray([mean])) - caution)[0]), (low, high)
 
