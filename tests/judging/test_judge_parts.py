@@ -202,23 +202,27 @@ def trust(**changes: object) -> Trust:
 
 def test_one_number_is_stated_only_where_it_can_be_relied_on() -> None:
     wrong, suspects = np.full((4, 1000), 0.8), np.arange(1000) < 100
-    number, interval = stated_precision(wrong, suspects, trust(), 1000)
+    free = np.ones(1000, dtype=bool)
+    number, interval = stated_precision(wrong, suspects, free, trust())
     assert number == pytest.approx(1 / (1 + math.exp(-(math.log(4) - 0.2))))
     assert interval is not None
     assert interval[0] < 0.8 < interval[1]
-    assert stated_precision(wrong, suspects, trust(), 999)[0] is None
-    assert stated_precision(wrong, np.arange(1000) < 19, trust(), 1000)[0] is None
-    assert stated_precision(wrong, suspects, trust(model_error=0.41), 1000)[0] is None
+    assert stated_precision(wrong, suspects, np.arange(1000) > 0, trust())[0] is None
+    assert stated_precision(wrong, np.arange(1000) < 19, free, trust())[0] is None
+    assert stated_precision(wrong, suspects, free, trust(level="caution"))[0] is None
     few = np.where(suspects, 0.8, 0.0)[None].repeat(4, 0)  # 8% of all labels are wrong
-    assert stated_precision(few, suspects, trust(model_error=0.10), 1000)[0] == number
-    assert stated_precision(few, suspects, trust(model_error=0.101), 1000)[0] is None
-    assert stated_precision(wrong, suspects, trust(misled=0.5), 1000)[0] == number
-    misled = stated_precision(wrong, suspects, trust(misled=0.51), 1000)
+    assert stated_precision(few, suspects, free, trust(model_error=0.10))[0] == number
+    assert stated_precision(few, suspects, free, trust(model_error=0.101))[0] is None
+    alone = np.concatenate([few, np.full((4, 500), 0.4)], 1)  # labels that nobody can judge
+    more = np.arange(1500) < 1000
+    assert stated_precision(alone, np.arange(1500) < 100, more, trust(model_error=0.101))[0] is None
+    assert stated_precision(wrong, suspects, free, trust(misled=0.5))[0] == number
+    misled = stated_precision(wrong, suspects, free, trust(misled=0.51))
     assert misled[0] is None
     assert misled[1] is not None
     assert misled[1][0] < interval[0] < interval[1] < misled[1][1]
-    assert stated_precision(wrong, suspects, trust(level="none"), 1000) == (None, None)
-    doubtful = stated_precision(wrong, suspects, trust(ambiguous=True), 1000)
+    assert stated_precision(wrong, suspects, free, trust(level="none")) == (None, None)
+    doubtful = stated_precision(wrong, suspects, free, trust(ambiguous=True))
     assert doubtful[0] is None
     assert doubtful[1] is not None
     assert doubtful[1][0] == 0

@@ -207,7 +207,7 @@ def _stated(
     """All that is said, from samples of p(wrong) of the judged examples."""
     everywhere, suspects = part.everywhere(wrong, part.left_alone()), part.mask(chosen)
     free = part.truth[part.rows] < 0
-    precision, interval = stated_precision(everywhere, suspects, trust, int(free.sum()))
+    precision, interval = stated_precision(everywhere, suspects, part.mask(free), trust)
     low, high = rate_interval(wrong, free, trust)
     share = 1.0 if trust.level == "none" else float(free.mean())  # reviewed labels are right
     full = part.posterior(posterior, evidence.given)
@@ -222,7 +222,14 @@ def _stated(
         noise_interval=(share * low, share * high),
         transition=transition_of(full, part.labels),
         by_class=by_class(
-            everywhere, suspects, part.labels, part.scores, part.truth >= 0, part.alone, trust
+            everywhere,
+            suspects,
+            part.labels,
+            part.scores,
+            part.truth >= 0,
+            part.alone,
+            trust,
+            sure=precision is not None,
         ),
         scores=part.scores,
         weights=np.empty(0),
@@ -248,8 +255,8 @@ def judge_by_votes(evidence: Evidence, posterior: Floats, rule: Rule | None = No
     trust = trust_of(scores, evidence.given, posterior, judged=classes, seen=evidence.seen)
     chosen = chosen_by(rule or Rule(), wrong, ~fixed, likelier_wrong(wrong, ~fixed))
     found = _stated(part, evidence, wrong[None], chosen, posterior, trust, 0.0)
-    free = int((~fixed).sum())  # held-out votes have made the posterior as cautious as it should be
-    precision, interval = stated_precision(wrong[None], chosen, trust, free, caution=0.0)
+    # held-out votes have made the posterior as cautious as it should be
+    precision, interval = stated_precision(wrong[None], chosen, ~fixed, trust, caution=0.0)
     return replace(found, weights=weights, precision=precision, precision_interval=interval)
 
 
@@ -269,7 +276,14 @@ def nothing_judged(part: Part, evidence: Evidence, weights: Floats) -> Judgement
         noise_interval=(0.0, 1.0),
         transition=np.eye(classes),
         by_class=by_class(
-            np.zeros((1, size)), none, part.labels, part.scores, part.truth >= 0, part.alone, trust
+            np.zeros((1, size)),
+            none,
+            part.labels,
+            part.scores,
+            part.truth >= 0,
+            part.alone,
+            trust,
+            sure=False,
         ),
         scores=part.scores,
         weights=weights,

@@ -22,7 +22,6 @@ RATE_SD, PRECISION_SD = 0.33, 0.70  # of the logits, what the model gets wrong
 CAUTION = 0.2  # taken from the logit of a stated precision
 WIDE = 0.50  # interval of the precision beyond which no single number is stated
 ENOUGH = 20  # suspects from which a single number is stated
-UNSURE_MODEL = 0.4  # expected error of the model beyond which no single number is stated
 MORE_ERRORS = 1.25  # of the model for each wrong label, beyond which no single number is stated
 NOTHING_FOUND = 0.03  # lower end of the noise interval that cannot be told from 0
 LENGTHS = 30  # of the list, at which the curve is given
@@ -91,15 +90,15 @@ def precision_curve(wrong: Floats, open_: Bools) -> list[Point]:
 
 
 def stated_precision(
-    wrong: Floats, suspects: Bools, trust: Trust, size: int, caution: float = CAUTION
+    wrong: Floats, suspects: Bools, free: Bools, trust: Trust, caution: float = CAUTION
 ) -> tuple[float | None, Interval | None]:
     """The precision of the suspects and its interval; a number only where it can be relied on.
 
     Args:
         wrong: (S, N) samples of p(wrong).
         suspects: (N,).
-        trust: with "none" nothing is stated.
-        size: labels that were judged and not reviewed.
+        free: (N,) labels that were judged and not reviewed.
+        trust: with "none" nothing is stated, with "caution" an interval alone.
         caution: what is taken from the logit.
     """
     found = precision_of(wrong, suspects, trust.misled)
@@ -108,9 +107,9 @@ def stated_precision(
     mean, (low, high) = found
     if trust.ambiguous:  # nearly all of the contradicted may be wrong, or none
         return None, (0.0, max(high, 0.95))
-    sure = size >= MANY and suspects.sum() >= ENOUGH and high - low <= WIDE
-    errs = trust.model_error > min(UNSURE_MODEL, MORE_ERRORS * float(wrong.mean()))
-    if not sure or errs or trust.misled > MISLED:
+    sure = free.sum() >= MANY and suspects.sum() >= ENOUGH and high - low <= WIDE
+    errs = trust.model_error > MORE_ERRORS * float(wrong[:, free].mean())
+    if trust.level != "good" or not sure or errs or trust.misled > MISLED:
         return None, (low, high)
     return float(sigmoid(logit(np.asarray([mean])) - caution)[0]), (low, high)
 
@@ -138,8 +137,9 @@ def by_class(
     reviewed: Bools,
     alone: dict[int, str],
     trust: Trust,
+    sure: bool,
 ) -> list[ClassVerdict]:
-    """What is said of each given class (see `Part` for the arguments)."""
+    """What is said of each given class (see `Part`); a precision where all have one (`sure`)."""
     predicted, out = scores.argmax(1), []
     for k in range(scores.shape[1]):
         mine = labels == k
@@ -148,7 +148,7 @@ def by_class(
         rate = float(draws.mean()) if able and draws.size else None
         extra = 1 / max(draws.shape[1] * (rate or 0), 1.0)
         count = int((suspects & mine).sum())
-        told = able and not trust.ambiguous and count >= ENOUGH
+        told = able and sure and count >= ENOUGH
         found = precision_of(wrong, suspects & mine) if told else None
         out.append(
             ClassVerdict(
