@@ -30,7 +30,7 @@ from labelproof.methods.ce import CrossEntropy
 from labelproof.recipes.recipe import own_data
 from labelproof.runs import folder as runfolder
 from labelproof.runs.spec import load_spec
-from labelproof.training.log import Reporter
+from labelproof.training.log import Reporter, Tensorboard
 from tiny import Interrupting, Problem, blobs
 
 CPU = torch.device("cpu")
@@ -181,8 +181,7 @@ def test_tensorboard_hears_of_the_run_alone() -> None:
     inner = Reporter()
     assert follower(inner) is inner
     assert follower(None) is None
-    tensorboard = pytest.importorskip("labelproof.training.log")
-    assert follower(tensorboard.Tensorboard(Path("nowhere"), inner)) is inner
+    assert follower(Tensorboard(Path("nowhere"), inner)) is inner
 
 
 class Count(Reporter):

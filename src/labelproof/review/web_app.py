@@ -31,6 +31,7 @@ from labelproof.review.queue import LARGEST_PAGE, Queue, parse_query
 from labelproof.review.refit_job import Again
 from labelproof.runs.next_checks import gain_order, judged_again
 from labelproof.runs.reviewed import Reviewed
+from labelproof.runs.votes_file import read_votes
 from labelproof.runs.whom_to_ask import advisers
 
 EDGES = (160, 480)  # of pictures: in the grid, and alone
@@ -64,6 +65,8 @@ class Desk:
         self.people = advisers(review.folder, review.classes, len(review.rows))
         self.again = again
         classes, size = len(review.classes), len(review.rows)
+        people = self.people  # a folder that was copied in part may have votes alone
+        self.votes = people.said if people else read_votes(review.folder, review.classes, size)
         self.beside = read_beside(review.folder, classes, size)
         first = review.rows.index[:5].tolist()
         self.pictures = any(shown.picture(index, EDGES[0]) is not None for index in first)
@@ -79,7 +82,7 @@ class Desk:
         return {
             "place": place,
             "at": self.queue.at(place),
-            "votes": self.people and self.people.said.get(index),
+            "votes": self.votes.get(index),
             "ask": self.people and vars(self.people.about(rows, place)),
             "rank": number,
             "of": of,

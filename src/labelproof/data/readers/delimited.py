@@ -177,9 +177,13 @@ def _even_rows(file: TextIO, path: Path, found: Layout) -> Iterator[list[str]]:
     rows = (row for row in csv.reader(_lines(file), delimiter=found.delimiter) if any(row))
     for number, row in enumerate(itertools.islice(rows, 1, None), 2):
         if len(row) != len(found.header):
+            short = len(row) < len(found.header)
+            advice = (
+                "leave a missing cell empty, but keep its" if short else "quote cells that contain"
+            )
             raise BadInput(
                 f"expected {len(found.header)} cells in every row of {printable(path.name)}, "
-                f"but row {number} has {len(row)}; quote cells that contain {found.delimiter!r}"
+                f"but row {number} has {len(row)}; {advice} {found.delimiter!r}"
             )
         yield row
 
