@@ -71,7 +71,7 @@ def precision_of(
 def _precision(draws: Floats, count: int, misled: float = 0.0) -> tuple[float, Interval]:
     mean = float(draws.mean())
     counting = 1 / max(count * mean * (1 - mean), 0.25)  # variance of the logit by chance alone
-    return mean, widened(mean, draws, PRECISION_SD * (1 + misled / 2), counting)
+    return mean, widened(mean, draws, PRECISION_SD * (1 + min(misled, 0.5)), counting)
 
 
 def precision_curve(wrong: Floats, open_: Bools) -> list[Point]:
@@ -120,7 +120,7 @@ def rate_interval(wrong: Floats, free: Bools, trust: Trust) -> Interval:
         return 0.0, 1.0
     draws = wrong[:, free].mean(1)
     mean = float(draws.mean())
-    unsure = RATE_SD * (1 + trust.misled / 2)
+    unsure = RATE_SD * (1 + min(trust.misled, 0.5))
     low, high = widened(mean, draws, unsure, 1 / max(free.sum() * mean, 1.0))
     if low < NOTHING_FOUND or trust.ambiguous:
         low = 0.0

@@ -26,6 +26,7 @@ RECOGNISED = 0.75  # mean AUROC of the classes that speaks for the model all the
 WRONG, OFTEN_WRONG = 0.45, 0.3  # expected error of the model for trust "none", and "caution"
 MISLEADING = (0.25, 0.40)  # shares of wrong labels from which on a model may be, and is, misled
 APART = (0.02, 0.04)  # by how much less often than believed right views agree, for the same
+LESS_SURE = 0.55  # the most that views can say of it: such models are half as sure as they seem
 HARDLY_ERRS = 0.9  # share of right predictions from which that is not asked
 MISLED = 0.5  # from which on no single number is stated
 
@@ -110,7 +111,7 @@ def misled_by_views(views: Floats, truth: Floats) -> float:
         for j in range(i)
         if (right[i] + right[j]) / 2 < HARDLY_ERRS
     ]
-    return _between(APART, max(apart, default=0.0))
+    return LESS_SURE * _between(APART, max(apart, default=0.0))
 
 
 def _between(ends: tuple[float, float], value: float) -> float:
