@@ -26,6 +26,7 @@ def press_ctrl_c(file):
         time.sleep(0.05)
     os.kill(os.getpid(), signal.SIGINT)
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's `&` has it ignored
 for words in json.loads(sys.argv[1]):
     stopped = words.pop() if words[-1].startswith("stopped-at=") else ""
     if stopped:

@@ -35,6 +35,7 @@ def fit(words: Sequence[str], log: Path, threads: int) -> None:
     from labelproof.__main__ import main
 
     os.setsid()
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # `nohup make test` would have it ignored
     os.environ["OMP_NUM_THREADS"] = str(threads)
     torch.set_num_threads(threads)
     with log.open("ab") as file:
