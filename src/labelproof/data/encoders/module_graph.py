@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -57,7 +58,7 @@ class TorchRun:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NetworkEncoder:
+class NetworkEncoder(ABC):
     """An encoder of pictures that is a network of PyTorch; `module` makes it."""
 
     name: str
@@ -65,9 +66,9 @@ class NetworkEncoder:
     rule: InputRule
     licence: str = "not stated"
 
+    @abstractmethod
     def module(self) -> nn.Module:
         """The network, from normalised pictures to features."""
-        raise NotImplementedError
 
     def open(self) -> OpenEncoder:
         """The network, ready to run."""
