@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy.stats import dirichlet_multinomial
 
-from labelproof.data.votes import Votes
+from labelproof.data.votes import LongVotes, Votes
 from labelproof.judging import joint_votes
 from labelproof.judging.joint_votes import Ballots, ballots
 
@@ -46,12 +46,19 @@ def test_equal_annotators_have_a_dirichlet_multinomial_distribution(correlation:
 
 
 @pytest.mark.parametrize("correlation", [0.0, 0.2])
-def test_one_vote_and_the_others_make_all_of_them(correlation: float) -> None:
-    logs = logs_of(same_for_all())
-    others = joint_votes.of_others(cast(), logs, correlation)
-    one = joint_votes.of_one(cast(), logs, correlation)
-    whole = joint_votes.of_all(cast(), logs, correlation)[VOTES.long().rows]
-    apart = others + one - whole  # a number an example, the same for each class
+def test_votes_cast_and_a_further_one_make_all_of_them(correlation: float) -> None:
+    matrices, long = same_for_all(), VOTES.long()
+    last = torch.tensor([2, 5, 7])  # a vote of each of the first three examples
+    shown = torch.ones(len(long), dtype=torch.bool)
+    shown[last] = False
+    before = LongVotes(rows=long.rows[shown], who=long.who[shown], label=long.label[shown])
+    further = LongVotes(rows=long.rows[last], who=long.who[last], label=long.label[last])
+    logs = logs_of(matrices)
+    some = ballots(before, before.rows.bincount(minlength=4), 3)
+    rest = joint_votes.of_all(some, logs[shown], correlation)
+    one = joint_votes.of_further(some, further, logs[last], correlation)
+    whole = joint_votes.of_all(cast(), logs, correlation)
+    apart = rest[:3] + one - whole[:3]  # a number an example, the same for each class
     assert torch.allclose(apart, apart[:, :1].expand_as(apart))
 
 

@@ -305,6 +305,8 @@ def test_levels_of_trust() -> None:
     weak = trust_of(poor, labels, sure, judged=3)
     assert weak.level == "none"
     assert "hardly better" in doubts(weak)[0]
+    assert trust_of(poor, labels, sure, judged=3, votes=0.6).level == "none"
+    assert trust_of(poor, labels, sure, judged=3, votes=0.8).level == "good"  # they need no model
     assert doubts(trust()) == []
 
 

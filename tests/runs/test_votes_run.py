@@ -126,6 +126,8 @@ def test_estimator_takes_votes() -> None:
     codes = np.select([votes == name for name in CLASSES], [0, 1, 2], -1)
     numbers = NoisyLabelClassifier("ce", epochs=1, calibrate=False).fit(x, codes)
     assert numbers.classes_.tolist() == [0, 1, 2]
+    assert not np.isnan(model.annotators_["low"].to_numpy()).any()
+    assert np.isnan(numbers.annotators_["low"].to_numpy()).all()  # nothing was judged
 
 
 def test_next_labels_and_whom_to_ask(run: Path) -> None:
@@ -141,3 +143,25 @@ def test_next_labels_and_whom_to_ask(run: Path) -> None:
     reason = r"(said \w+ before; )?right on \d+% of \w+ and \d+% of \w+"
     assert all(re.fullmatch(reason, line.split("\t")[6]) for line in lines)
     assert asked <= set(RIGHT)
+
+
+def test_where_labels_cannot_be_judged_nobody_gets_an_interval(tmp_path: Path) -> None:
+    """Inputs that say nothing, and two votes at random on each example."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(SIZE, 3)), columns=list("abc"))
+    for who in ("rater_x", "rater_y"):
+        table[who] = np.array(CLASSES)[rng.integers(0, 3, SIZE)]
+    table.to_csv(tmp_path / "t.csv", index=False)
+    words = ["fit", str(tmp_path / "t.csv"), "--annotators", "rater_*", "--method", "ce"]
+    told = CliRunner().invoke(app, [*words, "--epochs", "2", "--out", str(tmp_path / "run")])
+    assert told.exit_code == 0, told.output
+    sentence = "How often annotators are right is not stated"
+    assert sentence in " ".join(told.output.split())
+    assert "95% interval" not in told.output
+    people = _rows(tmp_path / "run" / "annotators.csv")
+    assert {(row["low"], row["high"]) for row in people} == {("", "")}
+    found = json.loads((tmp_path / "run" / "summary.json").read_text())["annotators"]
+    assert {(one["low"], one["high"]) for one in found["worst"]} == {(None, None)}
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert sentence in page
+    assert "How often each annotator is right" not in page

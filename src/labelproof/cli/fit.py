@@ -208,14 +208,12 @@ def _annotated(summary: dict[str, Any]) -> list[str]:
     found = summary.get("annotators")
     if not found:
         return []
-    alpha, worst = found["alpha"], found["worst"][0]
+    alpha = found["alpha"]
     agree = f", agreement (Krippendorff's alpha) {alpha:.2f}" if alpha is not None else ""
     lines = [
         f"{found['count']} annotators gave {found['votes']} labels{agree}; with the model, the "
         f"consensus differs from the majority for {found['changed']} examples.",
-        f"The annotator who is right least often: {worst['annotator']}, {worst['quality']:.1%} "
-        f"of {many(worst['labels'], 'label')} (95% interval {worst['low']:.1%} to "
-        f"{worst['high']:.1%}).",
+        _least_right(found["worst"][0]),
     ]
     if found["accuracy_consensus"] is not None:
         lines.append(
@@ -223,6 +221,16 @@ def _annotated(summary: dict[str, Any]) -> list[str]:
             f"majority {found['accuracy_majority']:.1%}."
         )
     return lines
+
+
+def _least_right(one: dict[str, Any]) -> str:
+    """Who is right least often; or that this cannot be said."""
+    if one["low"] is None:
+        return wording.NO_QUALITY
+    return (
+        f"The annotator who is right least often: {one['annotator']}, {one['quality']:.1%} of "
+        f"{many(one['labels'], 'label')} (95% interval {one['low']:.1%} to {one['high']:.1%})."
+    )
 
 
 def _measured(summary: dict[str, Any]) -> list[str]:

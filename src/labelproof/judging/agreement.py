@@ -26,17 +26,17 @@ class AnnotatorQuality:
 
     labels: Tensor  # how many labels they gave
     quality: Tensor  # estimated share of right labels
-    low: Tensor  # 95% interval of it
+    low: Tensor  # 95% interval of it; NaN where none can be stated
     high: Tensor
     agreement: Tensor  # how often another annotator of the same example says the same
 
 
-def annotator_quality(votes: Votes, crowd: Crowd) -> AnnotatorQuality:
+def annotator_quality(votes: Votes, crowd: Crowd, *, trusted: bool = True) -> AnnotatorQuality:
     """Quality with a 95% interval that knows of few labels and of an unsure consensus.
 
     The quality has a Beta distribution: Jeffreys' prior, the expected number of right labels, the
     variance that comes from not knowing which labels are right, and what `doubt` says of all
-    annotators.
+    annotators. Where the consensus cannot be trusted, no interval is stated.
     """
     long, people = votes.long(), len(votes.annotators)
     right = label_quality(votes, crowd)[long.rows, long.who]
@@ -48,11 +48,12 @@ def annotator_quality(votes: Votes, crowd: Crowd) -> AnnotatorQuality:
     variance = mean * (1 - mean) / (labels + 2) + unsure / (labels + 1).square()
     variance = variance + (doubt(votes, crowd) * mean * (1 - mean)).square()
     low, high = beta_interval(mean, variance)
+    unknown = torch.full_like(mean, torch.nan)
     return AnnotatorQuality(
         labels=labels.long(),
         quality=mean,
-        low=low,
-        high=high,
+        low=low if trusted else unknown,
+        high=high if trusted else unknown,
         agreement=agreement_with_others(votes, crowd.posterior.shape[1]),
     )
 
@@ -132,6 +133,18 @@ def krippendorff_alpha(votes: Votes, classes: int) -> float | None:
     """
     counts = vote_counts(votes, classes)
     return _alpha(counts[counts.sum(1) > 1])
+
+
+def reliability(votes: Votes, classes: int) -> float:
+    """How far votes alone settle the class of an example, 0 to 1; 0 where that is unknown.
+
+    The agreement of means of k votes, from the agreement alpha of single ones: k α / (1 + (k - 1)
+    α), by Spearman and Brown (1910).
+    """
+    alpha, each = krippendorff_alpha(votes, classes), votes.given.double().mean().item()
+    if alpha is None or alpha <= 0:
+        return 0.0
+    return each * alpha / (1 + (each - 1) * alpha)
 
 
 def alpha_interval(

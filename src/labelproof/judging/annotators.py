@@ -4,7 +4,7 @@
 far matrices are pulled together (κ), how much less evidence counts (τ), and how far votes on one
 example are correlated (ρ). Here they are chosen.
 
-κ and τ predict each vote best from the classifier and the other votes on its example. With ρ the
+κ and τ are those with which votes that were hidden are predicted best (`hidden_votes`). With ρ the
 votes predict best what the classifier says; where that does not tell, ρ is chosen like κ and τ.
 
 Shapes: N examples, A annotators, C classes, V votes.
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -31,6 +31,7 @@ from labelproof.judging.crowd_em import (
     own_rate,
     vote_logs,
 )
+from labelproof.judging.hidden_votes import Split, splits
 from labelproof.judging.joint_votes import ballots
 
 GRIDS: Mapping[str, Sequence[float]] = {
@@ -42,6 +43,7 @@ ROUNDS = 3  # of the search over them
 PATIENCE = 2  # values in a row that are no better, after which no further ones are tried
 MOST = 60_000  # votes to search with; all of them where there are fewer
 SURE = 1.0  # standard errors from which a difference is more than chance
+STEPS = 25  # of EM, for each value that is tried
 GAIN = 1e-4  # of the mean log-probability of a vote, below which another value is no better
 
 
@@ -51,7 +53,11 @@ def dawid_skene(votes: Votes, classes: int) -> Crowd:
 
 
 def fit_crowd(
-    votes: Votes, classes: int, scores: Tensor | None = None, told: Tensor | None = None
+    votes: Votes,
+    classes: int,
+    scores: Tensor | None = None,
+    told: Tensor | None = None,
+    knobs: Knobs | None = None,
 ) -> Crowd:
     """Consensus, annotators' matrices, and how much to rely on each.
 
@@ -61,25 +67,31 @@ def fit_crowd(
         scores: (N, C) of a classifier that has not seen the votes it judges (out of fold): logits
             or log-probabilities; None where there is no classifier.
         told: (N,) classes of examples that are known for sure, else -1.
+        knobs: κ, τ and ρ; None to choose them.
     """
-    return _best(known_of(votes, classes, scores, told))
+    known = known_of(votes, classes, scores, told)
+    return _best(known) if knobs is None else em(known, knobs)
 
 
 def fit_checked(
     votes: Votes, classes: int, scores: Tensor | None = None, told: Tensor | None = None
 ) -> Crowd:
-    """The same, with the fit that knows nothing of what was told beside it."""
-    crowd = fit_crowd(votes, classes, scores, told)
+    """The same, with the fit that knows nothing of what was told beside it.
+
+    That fit chooses κ, τ and ρ: some checks, chosen for being doubtful, say little of all votes.
+    """
+    untold = fit_crowd(votes, classes, scores)
     if told is None or not (told >= 0).any():
-        return crowd
-    return replace(crowd, untold=fit_crowd(votes, classes, scores))
+        return untold
+    return replace(fit_crowd(votes, classes, scores, told, untold.knobs), untold=untold)
 
 
 def _best(known: Known) -> Crowd:
     """EM with the best κ, τ and ρ."""
-    part = _part(known)
-    best, knobs = _search(part)
-    return best if part is known else em(known, knobs)
+    if known.given.max() < 2:  # nothing to predict a vote by
+        return em(known, Knobs())
+    best = _search(_part(known))
+    return replace(em(known, best.knobs), predicted=best.predicted)
 
 
 def _part(known: Known) -> Known:
@@ -105,30 +117,45 @@ def _part(known: Known) -> Known:
     )
 
 
-def _search(known: Known) -> tuple[Crowd, Knobs]:
-    """What EM finds with the best κ, τ and ρ, chosen one after the other, from value to value."""
-    best = em(known, Knobs())
-    if known.given.max() < 2:  # nothing to predict a vote by
-        return best, best.knobs
-    best, settled = _by_witness(known, best)
+@dataclass(frozen=True, kw_only=True)
+class Tried:
+    """What EM finds with κ, τ and ρ where some votes are hidden."""
+
+    knobs: Knobs
+    fits: Sequence[Crowd]  # one a split
+    predicted: float  # mean log-probability of the hidden votes
+
+
+def _search(known: Known) -> Tried:
+    """The best κ, τ and ρ, chosen one after the other, from value to value."""
+    knobs, settled = _by_witness(known)
+    parts = splits(known)
+    best = _tried(parts, knobs, [None] * len(parts))
     names = ("strength", "temper") if settled else tuple(GRIDS)
     for _ in range(ROUNDS):
-        before = best.predicted
+        before = best
         for name, direction in itertools.product(names, (1, -1)):
-            best = _walk(known, best, name, direction)
-        if best.predicted == before:
+            best = _walk(parts, best, name, direction)
+        if best is before:
             break
-    return best, best.knobs
+    return best
 
 
-def _by_witness(known: Known, start: Crowd) -> tuple[Crowd, bool]:
-    """EM with the ρ under which votes predict the classifier best, and whether that tells.
+def _tried(parts: Sequence[Split], knobs: Knobs, starts: Sequence[Crowd | None]) -> Tried:
+    fits = [em(one.shown, knobs, start=s, most=STEPS) for one, s in zip(parts, starts, strict=True)]
+    heard = [one.predict(fit) for one, fit in zip(parts, fits, strict=True)]
+    return Tried(knobs=knobs, fits=fits, predicted=torch.cat(heard).mean().item())
+
+
+def _by_witness(known: Known) -> tuple[Knobs, bool]:
+    """Knobs with the ρ under which votes predict the classifier best, and whether that tells.
 
     Other votes cannot tell how far votes go together: they fall for the same lures. Of values that
     chance may have put apart, the smallest is taken.
     """
     if known.scores is None:
-        return start, False
+        return Knobs(), False
+    start = em(known, Knobs())
     heard = [start]
     for value in GRIDS["correlation"][1:]:
         heard.append(em(known, replace(start.knobs, correlation=value), start=start))
@@ -136,7 +163,7 @@ def _by_witness(known: Known, start: Crowd) -> tuple[Crowd, bool]:
             break
     best = max(heard, key=lambda crowd: crowd.witnessed.mean().item())
     level = next(crowd for crowd in heard if not _ahead(best, crowd))
-    return level, level is not start
+    return level.knobs, level is not start
 
 
 def _ahead(one: Crowd, other: Crowd) -> bool:
@@ -145,12 +172,12 @@ def _ahead(one: Crowd, other: Crowd) -> bool:
     return bool(apart.mean() > SURE * apart.std() / len(apart) ** 0.5)
 
 
-def _walk(known: Known, best: Crowd, name: str, direction: int) -> Crowd:
-    """Follow the grid of one number as long as votes are predicted better."""
+def _walk(parts: Sequence[Split], best: Tried, name: str, direction: int) -> Tried:
+    """Follow the grid of one number as long as hidden votes are predicted better."""
     grid = GRIDS[name]
     place, missed = grid.index(vars(best.knobs)[name]) + direction, 0
     while 0 <= place < len(grid) and missed < PATIENCE:
-        tried = em(known, replace(best.knobs, **{name: grid[place]}), start=best)
+        tried = _tried(parts, replace(best.knobs, **{name: grid[place]}), best.fits)
         place, missed = place + direction, missed + 1
         if tried.predicted >= best.predicted + GAIN:
             best, missed = tried, 0

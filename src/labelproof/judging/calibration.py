@@ -24,6 +24,7 @@ from labelproof import functional as fn
 from labelproof.data.examples import Inputs
 from labelproof.data.task import Audit, Task
 from labelproof.functional.softmax_regression import CrossFit
+from labelproof.judging.agreement import reliability
 from labelproof.judging.annotators import fit_checked
 from labelproof.judging.crossfit import FEWEST as FEWEST_TO_SPLIT
 from labelproof.judging.crossfit import Retraining, first_inputs, fold_count, scores_of
@@ -40,6 +41,7 @@ from labelproof.judging.link_scale import fit_scale, link_scale, own_scale
 from labelproof.judging.many_labels import judge_many
 from labelproof.judging.numbers import Floats, log_softmax
 from labelproof.judging.suspects import Rule
+from labelproof.judging.trust import NOT_JUDGED, Trust
 from labelproof.judging.unseen import Unseen, plain_inputs, unseen_views
 from labelproof.training.log import Reporter
 from labelproof.training.loop import Result
@@ -65,6 +67,11 @@ class Calibration:
     joined: Join | None = None  # whether a regression predicts too; None where it was not asked for
     folds: int = 0  # on how many the method was trained again
     seconds: float = 0.0  # what it took
+
+    @property
+    def trust(self) -> Trust:
+        """Whether what is said of labels can be relied on."""
+        return self.judgement.trust if self.judgement else NOT_JUDGED
 
     def describe(self) -> dict[str, Any]:
         """Plain values, for calibration.json."""
@@ -183,7 +190,9 @@ def judged_labels(
     """What the judge says of the labels, and the scale of the link that follows from it."""
     evidence = evidence_of(result, heard.views, heard.seen)
     if crowd:  # votes say more of a label than how training went
-        judged = judge_by_votes(evidence, crowd.posterior.numpy(), rule)
+        assert result.task.votes is not None
+        sure = reliability(result.task.votes, result.task.num_classes)
+        judged = judge_by_votes(evidence, crowd.posterior.numpy(), rule, reliability=sure)
         return judged, fit_scale(heard.unseen, crowd.posterior)
     judged, before = judge_many(evidence, rule, seed=seed), _before_review(result.task)
     scale = link_scale(

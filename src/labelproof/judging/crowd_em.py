@@ -32,7 +32,7 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from labelproof.data.votes import LongVotes, Votes, vote_shares
-from labelproof.judging.joint_votes import Ballots, ballots, of_all, of_one, of_others
+from labelproof.judging.joint_votes import Ballots, ballots, of_all
 
 STEPS = 60  # of EM, at the most
 TOLERANCE = 1e-4  # largest mean change of a posterior that counts as none
@@ -50,9 +50,9 @@ class Crowd:
     temper: float  # τ
     correlation: float  # ρ
     steps: int  # of EM until nothing changed
-    predicted: float  # mean log-probability of a vote, given the others and the classifier
     witnessed: Tensor  # (N,) log-probability of what the classifier names, given the votes alone
     told: Tensor | None  # (N,) classes that a person has told for sure, else -1
+    predicted: float = math.nan  # mean log-probability of votes hidden from such fits
     untold: Crowd | None = None  # the same votes without what was told, where that is asked for
 
     @property
@@ -113,11 +113,11 @@ def known_of(
     )
 
 
-def em(known: Known, knobs: Knobs, start: Crowd | None = None) -> Crowd:
-    """EM with κ, τ and ρ as given."""
+def em(known: Known, knobs: Knobs, start: Crowd | None = None, most: int = STEPS) -> Crowd:
+    """EM with κ, τ and ρ as given, in so many steps at the most."""
     posterior = known.with_told(known.start if start is None else start.posterior)
     scale, step = 1.0 if start is None else start.scale or 1.0, 0
-    for step in range(1, STEPS + 1):  # noqa: B007
+    for step in range(1, most + 1):  # noqa: B007
         counts = expected_counts(known.votes, posterior, known.annotators)
         few = _slightly_right(counts.shape[-1])
         pooled = normalised(counts.sum(0) + few)
@@ -137,7 +137,6 @@ def em(known: Known, knobs: Knobs, start: Crowd | None = None) -> Crowd:
         temper=knobs.temper,
         correlation=knobs.correlation,
         steps=step,
-        predicted=_predicted(known, prior, logs, knobs),
         witnessed=_witnessed(known, posterior, logs, knobs),
         told=known.told,
     )
@@ -182,7 +181,9 @@ def _shift(total: Tensor, hits: Tensor, logits: Tensor) -> Tensor:
         rate = (logits + shift[:, None]).sigmoid()
         slope = hits - (total * rate).sum(1) - shift
         bend = (total * rate * (1 - rate)).sum(1) + 1
-        shift = (shift + (slope / bend).clamp(-1, 1)).clamp(-8, 8)
+        before, shift = shift, (shift + (slope / bend).clamp(-1, 1)).clamp(-8, 8)
+        if (shift - before).abs().max() < 1e-6:
+            break
     return shift
 
 
@@ -244,17 +245,6 @@ def vote_logs(votes: LongVotes, counts: Tensor, without: Tensor | None) -> Tenso
 def _posterior(known: Known, prior: Tensor, logs: Tensor, knobs: Knobs) -> Tensor:
     said = of_all(known.cast, logs, knobs.correlation)
     return known.with_told((prior + knobs.temper * said).softmax(1))
-
-
-def _predicted(known: Known, prior: Tensor, logs: Tensor, knobs: Knobs) -> float:
-    """Mean log-probability of a vote, given the classifier and the other votes on its example."""
-    rows = known.votes.rows
-    others = of_others(known.cast, logs, knobs.correlation)
-    before = (prior.expand_as(known.start)[rows] + knobs.temper * others).log_softmax(1)
-    if known.told is not None:
-        sure = known.with_told(torch.zeros_like(known.start))[rows].log()
-        before = torch.where(known.told[rows, None] >= 0, sure, before)
-    return (before + of_one(known.cast, logs, knobs.correlation)).logsumexp(1).mean().item()
 
 
 def _witnessed(known: Known, posterior: Tensor, logs: Tensor, knobs: Knobs) -> Tensor:

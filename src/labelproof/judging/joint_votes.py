@@ -32,6 +32,7 @@ class Ballots:
     pair: Tensor  # (V,) the pair of a vote
     pair_rows: Tensor  # (P,) the example of a pair
     same: Tensor  # (P,) votes of a pair
+    keys: Tensor  # (P,) number of a pair, rising
 
 
 def ballots(votes: LongVotes, given: Tensor, classes: int) -> Ballots:
@@ -44,6 +45,7 @@ def ballots(votes: LongVotes, given: Tensor, classes: int) -> Ballots:
         pair=pair,
         pair_rows=keys.div(classes, rounding_mode="floor"),
         same=same,
+        keys=keys,
     )
 
 
@@ -61,26 +63,22 @@ def of_all(cast: Ballots, logs: Tensor, correlation: float) -> Tensor:
     return out.index_add_(0, cast.pair_rows, _rising(*_means(cast, logs), correlation))
 
 
-def of_others(cast: Ballots, logs: Tensor, correlation: float) -> Tensor:
-    """The same of all other votes on the example of each vote, (V, C)."""
-    if not correlation:
-        return of_all(cast, logs, 0.0)[cast.rows] - logs
-    mean, same = _means(cast, logs)
-    without = same[cast.pair] - 1
-    rest = (mean * same)[cast.pair] - logs
-    others = rest / without.clamp_min(1)
-    mine = _rising(others, without, correlation) - _rising(mean, same, correlation)[cast.pair]
-    return of_all(cast, logs, correlation)[cast.rows] + mine
+def of_further(cast: Ballots, votes: LongVotes, logs: Tensor, correlation: float) -> Tensor:
+    """log P(vote | true class, votes cast on its example) of further votes, (H, C).
 
-
-def of_one(cast: Ballots, logs: Tensor, correlation: float) -> Tensor:
-    """log P(vote | true class, other votes on its example), (V, C)."""
-    if not correlation:
+    Args:
+        cast: the votes before.
+        votes: H further ones; they do not know of each other.
+        logs: (H, C) log π of each.
+        correlation: r.
+    """
+    if not correlation or not len(cast.keys):
         return logs
-    fresh = (1 - correlation) / correlation
-    alike = (cast.same[cast.pair] - 1)[:, None]
-    others = (cast.given[cast.rows] - 1)[:, None]
-    return ((fresh * logs.exp() + alike) / (fresh + others)).log()
+    wanted = votes.rows * logs.shape[1] + votes.label
+    place = torch.searchsorted(cast.keys, wanted).clamp_max(len(cast.keys) - 1)
+    alike = torch.where(cast.keys[place] == wanted, cast.same[place], 0.0)[:, None]
+    before, fresh = cast.given[votes.rows][:, None], (1 - correlation) / correlation
+    return ((fresh * logs.exp() + alike) / (fresh + before)).log()
 
 
 def _means(cast: Ballots, logs: Tensor) -> tuple[Tensor, Tensor]:

@@ -238,8 +238,13 @@ def _stated(
     )
 
 
-def judge_by_votes(evidence: Evidence, posterior: Floats, rule: Rule | None = None) -> Judgement:
-    """The judgement where several annotators and the model together gave a posterior (N, C)."""
+def judge_by_votes(
+    evidence: Evidence, posterior: Floats, rule: Rule | None = None, *, reliability: float = 0.0
+) -> Judgement:
+    """The judgement where several annotators and the model together gave a posterior (N, C).
+
+    Votes of a high `reliability` (0 to 1) need no model: one that learnt nothing does no harm.
+    """
     weights, scores = stack(evidence.views, evidence.given)
     size, classes = scores.shape
     fixed = np.zeros(size, dtype=bool) if evidence.fixed is None else evidence.fixed
@@ -252,7 +257,14 @@ def judge_by_votes(evidence: Evidence, posterior: Floats, rule: Rule | None = No
         alone={},
     )
     wrong = np.where(fixed, 0.0, 1 - posterior[np.arange(size), evidence.given])
-    trust = trust_of(scores, evidence.given, posterior, judged=classes, seen=evidence.seen)
+    trust = trust_of(
+        scores,
+        evidence.given,
+        posterior,
+        judged=classes,
+        seen=evidence.seen,
+        votes=reliability,
+    )
     chosen = chosen_by(rule or Rule(), wrong, ~fixed, likelier_wrong(wrong, ~fixed))
     found = _stated(part, evidence, wrong[None], chosen, posterior, trust, 0.0)
     # held-out votes have made the posterior as cautious as it should be

@@ -26,7 +26,7 @@ from labelproof.judging.calibration import Calibration
 from labelproof.judging.crowd_em import Crowd
 from labelproof.judging.judgement import shares_of_rows
 from labelproof.judging.label_table import LabelTable
-from labelproof.judging.trust import NOT_JUDGED, doubts
+from labelproof.judging.trust import doubts
 from labelproof.training.loop import Result
 
 TEST: dict[str, Callable[[Tensor, Tensor], float]] = {
@@ -98,8 +98,7 @@ def recalls(probs: Tensor, labels: Tensor) -> list[float | None]:
 
 def of_labels(table: LabelTable, calibration: Calibration) -> dict[str, Any]:
     """What is stated of the given labels."""
-    judge = calibration.judgement
-    trust = judge.trust if judge else NOT_JUDGED
+    judge, trust = calibration.judgement, calibration.trust
     return {
         "trust": trust.describe(),
         "doubts": doubts(trust) if judge else [],
@@ -160,13 +159,14 @@ def trial_seconds(result: Result) -> float:
 SHOWN = 20  # annotators and confusions listed in the summary
 
 
-def votes_summary(task: Task, crowd: Crowd | None, audit: Audit, soft: bool) -> dict[str, Any]:
+def votes_summary(task: Task, calibration: Calibration, audit: Audit, soft: bool) -> dict[str, Any]:
     """What summary.json says of annotators; nothing where everybody labelled alone."""
-    votes = task.votes
+    votes, crowd = task.votes, calibration.crowd
     if votes is None or crowd is None:
         return {}
     classes = task.num_classes
-    quality = annotator_quality(votes, crowd)
+    trusted = calibration.trust.level != "none"
+    quality = annotator_quality(votes, crowd, trusted=trusted)
     interval = alpha_interval(votes, classes)
     return {
         "annotators": {
@@ -202,14 +202,20 @@ def _accuracy(labels: Tensor, truth: Tensor | None) -> float | None:
 
 def _worst(votes: Votes, found: AnnotatorQuality) -> list[dict[str, Any]]:
     """The annotators who are right least often, by the upper end of their interval."""
+    order = found.quality if found.high.isnan().any() else found.high
     return [
         {
             "annotator": votes.annotators[who],
             "labels": int(found.labels[who]),
             "quality": found.quality[who].item(),
-            "low": found.low[who].item(),
-            "high": found.high[who].item(),
+            "low": _stated(found.low[who]),
+            "high": _stated(found.high[who]),
             "agreement": found.agreement[who].item(),
         }
-        for who in found.high.argsort()[:SHOWN].tolist()
+        for who in order.argsort()[:SHOWN].tolist()
     ]
+
+
+def _stated(end: Tensor) -> float | None:
+    """The end of an interval; None where none is stated."""
+    return None if end.isnan() else end.item()

@@ -27,6 +27,7 @@ WRONG, OFTEN_WRONG = 0.45, 0.3  # expected error of the model for trust "none", 
 MISLEADING = (0.25, 0.40)  # shares of wrong labels from which on a model may be, and is, misled
 APART = (0.02, 0.04)  # by how much less often than believed right views agree, for the same
 LESS_SURE = 0.55  # the most that views can say of it: such models are half as sure as they seem
+SETTLED = 0.7  # reliability of votes from which a model that learnt nothing does no harm
 HARDLY_ERRS = 0.9  # share of right predictions from which that is not asked
 MISLED = 0.5  # from which on no single number is stated
 
@@ -128,6 +129,7 @@ def trust_of(
     ambiguous: bool = False,
     misled: float = 0.0,
     seen: bool = False,
+    votes: float | None = None,
 ) -> Trust:
     """Rules on held-out agreement, size, and the noise model's view of the model's errors.
 
@@ -139,6 +141,7 @@ def trust_of(
         ambiguous: whether contradicted labels may as well be hard examples.
         misled: see `misled_by_labels` and `misled_by_views`.
         seen: whether the scores are of networks that were trained on the labels.
+        votes: how far votes alone settle the class of an example, 0 to 1; None without votes.
     """
     size = len(labels)
     agreement = float((scores.argmax(1) == labels).mean()) if size else 0.0
@@ -146,8 +149,10 @@ def trust_of(
     lift = (agreement - majority) / max(1 - majority, 1e-9)
     error = float(1 - truth.max(1).mean()) if size else 1.0
     weak = lift < LIFT and _mean_auroc(scores, labels) < RECOGNISED
-    none = _reasons_against(size, judged, weak, error)
-    caution = _reasons_for_care(size, error, ambiguous, misled, seen) if size else []
+    weak = weak and (votes or 0.0) < SETTLED
+    who = "The model itself is" if votes is None else "Votes and model together are"
+    none = _reasons_against(size, judged, weak, error, who)
+    caution = _reasons_for_care(size, error, ambiguous, misled, seen, who) if size else []
     return Trust(
         level="none" if none else "caution" if caution else "good",
         reasons=tuple(none or caution),
@@ -160,7 +165,7 @@ def trust_of(
     )
 
 
-def _reasons_against(size: int, judged: int, weak: bool, error: float) -> list[str]:
+def _reasons_against(size: int, judged: int, weak: bool, error: float, who: str) -> list[str]:
     reasons = []
     if judged < 2:
         reasons.append("Fewer than two classes have enough labels to be judged.")
@@ -172,18 +177,18 @@ def _reasons_against(size: int, judged: int, weak: bool, error: float) -> list[s
             "nothing. Train longer (--epochs), or use an encoder."
         )
     elif error > WRONG:
-        reasons.append(f"The model itself is expected to be wrong on {error:.0%} of the examples.")
+        reasons.append(f"{who} expected to be wrong on {error:.0%} of the examples.")
     return reasons
 
 
 def _reasons_for_care(
-    size: int, error: float, ambiguous: bool, misled: float, seen: bool
+    size: int, error: float, ambiguous: bool, misled: float, seen: bool, who: str
 ) -> list[str]:
     reasons = []
     if size < MANY:
         reasons.append(f"With {size} examples these numbers are rough.")
     if error > OFTEN_WRONG:
-        reasons.append(f"The model is expected to be wrong on {error:.0%} of the examples.")
+        reasons.append(f"{who} expected to be wrong on {error:.0%} of the examples.")
     if ambiguous:
         reasons.append(
             "Labels that the model contradicts may be wrong, or hard examples. Review the first 30 "

@@ -62,7 +62,7 @@ def judge(
         summary={
             **summary,
             "suspects_filled": count_filled(table, rule),
-            **votes_summary(result.task, calibration.crowd, audit, soft),
+            **votes_summary(result.task, calibration, audit, soft),
         },
         trunk=again.trunk,
     )

@@ -21,6 +21,7 @@ from labelproof.data.task import Task
 from labelproof.data.votes import Votes, majority, vote_shares
 from labelproof.functional.softmax_regression import cross_fit, folds_of
 from labelproof.judging.annotators import fit_alike, fit_crowd, seen_alone
+from labelproof.judging.crowd_em import Knobs
 
 SAMPLE, NUMBERS = 3000, 1_000_000  # examples, and numbers in them, that targets are compared on
 FEWEST = 100  # examples below which nothing can be compared
@@ -65,14 +66,17 @@ def with_targets(task: Task, found: VoteLabels) -> tuple[Task, str]:
         "the shares of the votes": vote_shares(votes, task.num_classes),
     }
     forms = {"the given labels": one_hot(task.y, task.num_classes).double(), **soft}
-    heard = {name: _heard(task, votes, targets) for name, targets in forms.items()}
+    heard: dict[str, float] = {}
+    knobs = None  # chosen once, so that targets alone differ
+    for name, targets in forms.items():
+        heard[name], knobs = _heard(task, votes, targets, knobs)
     best = max(heard, key=lambda name: heard[name])
     told = ", ".join(f"{value:.4f} with {name}" for name, value in heard.items())
     why = f"Training uses {best}: a vote on a held-out example has log-probability {told}."
     return (replace(task, targets=soft[best].float()) if best in soft else task), why
 
 
-def _heard(task: Task, votes: Votes, targets: Tensor) -> float:
+def _heard(task: Task, votes: Votes, targets: Tensor, knobs: Knobs | None) -> tuple[float, Knobs]:
     """Mean log-probability of votes on held-out examples by regressions on targets (N, C)."""
     order = torch.randperm(task.size, generator=torch.Generator().manual_seed(0))
     width = torch.Size(task.x.shape).numel()
@@ -80,4 +84,5 @@ def _heard(task: Task, votes: Votes, targets: Tensor) -> float:
     x, labels, part = task.views.plain(task.x.take(some)).flatten(1), task.y[some], votes.part(some)
     fold = folds_of(labels, FOLDS, torch.Generator().manual_seed(0))
     said = cross_fit(x, labels, task.num_classes, fold, targets=targets[some]).log_probs
-    return seen_alone(part, fit_crowd(part, task.num_classes, said), said)
+    crowd = fit_crowd(part, task.num_classes, said, knobs=knobs)
+    return seen_alone(part, crowd, said), crowd.knobs

@@ -6,6 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 MOST_NAMED = 5  # classes named one by one
+NO_QUALITY = (
+    "How often annotators are right is not stated: these labels were not judged, or cannot be. "
+    "More votes on each example, or a better model, would tell."
+)
 
 
 def of_labels(summary: Mapping[str, Any], size: int) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from labelproof.judging import wording
 from labelproof.report import svg
 from labelproof.report.facts import Facts
 
@@ -22,7 +23,7 @@ class People:
     lead: str
     worst: Sequence[Mapping[str, Any]]
     confused: Sequence[Mapping[str, Any]]
-    figure: Markup
+    figure: Markup | None  # None where no interval can be stated
 
 
 def people(facts: Facts) -> People | None:
@@ -35,12 +36,18 @@ def people(facts: Facts) -> People | None:
         lead=" ".join(_sentences(found)),
         worst=worst,
         confused=list(found["confused"])[:MOST],
-        figure=_intervals(worst),
+        figure=_intervals(worst) if _known(worst) else None,
     )
 
 
+def _known(worst: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the quality of annotators could be stated."""
+    return bool(worst) and worst[0]["low"] is not None
+
+
 def _sentences(found: Mapping[str, Any]) -> list[str]:
-    told = [
+    told = [] if _known(found["worst"]) else [wording.NO_QUALITY]
+    told += [
         f"{found['count']:,} annotators gave {found['votes']:,} labels, "
         f"{found['votes_per_example']:.1f} for each example."
     ]

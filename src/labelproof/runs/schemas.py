@@ -144,8 +144,8 @@ class PersonRecord(Struct):
     annotator: str
     labels: Count
     quality: Share
-    low: Share
-    high: Share
+    low: Share | None
+    high: Share | None
     agreement: Number
 
 

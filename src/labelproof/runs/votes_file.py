@@ -87,7 +87,8 @@ def _people(ended: Judged) -> Iterable[Sequence[Any]]:
     votes = task.votes
     assert votes is not None
     assert crowd is not None
-    found = annotator_quality(votes, crowd)
+    trusted = ended.calibration.trust.level != "none"
+    found = annotator_quality(votes, crowd, trusted=trusted)
     many = len(votes.annotators) * task.num_classes**2
     worst: dict[str, tuple[str, str, str]] = {}
     for one in most_confused(votes, crowd, many):
@@ -97,7 +98,7 @@ def _people(ended: Judged) -> Iterable[Sequence[Any]]:
         name = votes.annotators[who]
         confused = [safe(word) for word in worst.get(name, ("", "", "0"))]
         numbers = (found.quality, found.low, found.high, found.agreement)
-        texts = [f"{column[who].item():.6f}" for column in numbers]
+        texts = ["" if column[who].isnan() else f"{column[who]:.6f}" for column in numbers]
         yield (safe(name), int(found.labels[who]), *texts, *confused)
 
 

@@ -46,7 +46,6 @@ from labelproof.judging import How
 from labelproof.judging.agreement import annotator_quality, label_quality
 from labelproof.judging.crowd_em import Crowd
 from labelproof.judging.label_table import LabelTable
-from labelproof.judging.trust import NOT_JUDGED
 from labelproof.judging.verdict import Judged
 from labelproof.nets import VECTOR_NETS
 from labelproof.pipeline import Given, run
@@ -104,7 +103,8 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         consensus_labels_: where y holds several annotators' labels, what they and the model say
             together, (N,).
         vote_quality_: then also the probability that each single label is right, (N, A).
-        annotators_: then also how often each annotator is right, with a 95% interval.
+        annotators_: then also how often each annotator is right, with a 95% interval; its ends
+            are NaN where trust_ says that nothing can be relied on.
         n_features_in_: D.
         feature_names_in_: names of the columns, where X was a frame.
         n_iter_: epochs that were trained.
@@ -319,23 +319,25 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         judge = found.judgement
         self.noise_rate_ = math.nan if found.noise_rate is None else found.noise_rate
         self.noise_rate_interval_ = judge.noise_interval if judge else (math.nan, math.nan)
-        self.trust_ = judge.trust if judge else NOT_JUDGED
+        self.trust_ = found.trust
         self.transition_matrix_ = found.transition.numpy()
         self.history_ = result.history
         self.n_iter_ = len(result.history)
         if result.task.votes is not None and found.crowd is not None:
             self.consensus_labels_ = self.classes_[found.crowd.consensus.numpy()]
             self.vote_quality_ = label_quality(result.task.votes, found.crowd).numpy()
-            self.annotators_ = annotator_table(result.task.votes, found.crowd)
+            self.annotators_ = annotator_table(
+                result.task.votes, found.crowd, trusted=found.trust.level != "none"
+            )
 
     def _predict(self, X: Any) -> Prediction:
         check_is_fitted(self)
         return self.model_.predict(self._inputs(X, reset=False, like=self._encoding).x)
 
 
-def annotator_table(votes: Votes, crowd: Crowd) -> Any:
+def annotator_table(votes: Votes, crowd: Crowd, *, trusted: bool) -> Any:
     """How good every annotator is: a pandas frame, or an array of records."""
-    quality = annotator_quality(votes, crowd)
+    quality = annotator_quality(votes, crowd, trusted=trusted)
     numbers = {name: values.numpy() for name, values in vars(quality).items()}
     return as_table({"annotator": np.array(votes.annotators, dtype=object), **numbers})
 
