@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,7 +30,8 @@ def paused() -> Iterator[None]:
             gc.enable()
 
 
-TRIM, LARGE = -1, -3  # numbers of mallopt: free memory that is kept, size of a block of its own
+# numbers of mallopt: free memory that is kept, size of a block of its own, heaps of threads
+TRIM, LARGE, HEAPS = -1, -3, -8
 KEPT = 512 << 20  # bytes
 BLOCKS = 128 << 20, 32 << 20  # bytes; older glibc takes no more than the second
 
@@ -38,12 +40,16 @@ def keep_freed_memory() -> None:
     """Have the C library keep freed memory for this process; nothing happens where it is no glibc.
 
     For processes that train and end, such as those of the command line. Blocks above 128 MB
-    (32 MB with older glibc) and free memory above 512 MB still go back to the system.
+    (32 MB with older glibc) and free memory above 512 MB still go back to the system. Threads
+    share a heap for each core, and Arrow uses them too: heaps of their own count as address space
+    (`ulimit -v`), 64 MB for every thread and 1 GB for Arrow.
     """
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     if not sys.platform.startswith("linux"):
         return
     library = ctypes.CDLL(None)
     try:
+        library.mallopt(HEAPS, os.cpu_count() or 1)
         # either setting ends the C library's own search for a good one: both or none
         if any(library.mallopt(LARGE, block) for block in BLOCKS):
             library.mallopt(TRIM, KEPT)

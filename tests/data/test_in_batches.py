@@ -15,9 +15,10 @@ import torch
 
 from labelproof.data.encoders.columns import TableEncoder
 from labelproof.data.examples import Resident
-from labelproof.data.readers import SourceOptions, load, parquet
+from labelproof.data.readers import SourceOptions, large_tables, load, parquet
 from labelproof.data.readers.on_disk import OnDisk
 from labelproof.errors import BadInput
+from labelproof.runs.prepare import prepare
 
 ROWS = np.random.default_rng(0).normal(size=(300, 7)).astype("float32")
 LABELS = np.array(["cat", "dog", "eel"])[np.arange(300) % 3]
@@ -134,13 +135,15 @@ def test_a_plan_reads_rows_of_all_classes(tmp_path):
     assert torch.equal(few.x.take(torch.arange(20)), torch.from_numpy(ROWS[rows]))
 
 
-def test_a_large_table_is_encoded_in_batches(tmp_path, small, monkeypatch):
+@pytest.mark.parametrize("together", [32, 3])
+def test_a_large_table_is_encoded_in_batches(tmp_path, small, monkeypatch, together):
     words = np.array(["red", "green"])[np.arange(300) % 2]
     columns = {f"f{i}": ROWS[:, i] for i in range(7)} | {"colour": words, "label": LABELS}
     path = tmp_path / "table.parquet"
     pq.write_table(pa.table(columns), path, row_group_size=64)
-    monkeypatch.setattr(parquet, "FITTED", 299)  # all but one row
-    monkeypatch.setattr(parquet, "rows_a_batch", lambda width: 32)
+    monkeypatch.setattr(large_tables, "FITTED", 299)  # all but one row
+    monkeypatch.setattr(large_tables, "rows_a_batch", lambda width: 32)
+    monkeypatch.setattr(large_tables, "AT_A_TIME", together)
     memory, disk = load(path), load(path, small)
     assert isinstance(disk.x, OnDisk)
     assert isinstance(disk.encoder, TableEncoder)
@@ -157,6 +160,34 @@ def test_a_large_table_is_encoded_in_batches(tmp_path, small, monkeypatch):
     assert len(told["warnings"]) >= 2
     like = load(path, small, like=disk)
     assert torch.equal(like.x.take(every), disk.x.take(every))
+    assert not [*small.cache.glob(".*")]  # files of some columns are gone
+
+
+def test_a_large_data_set_of_columns_is_encoded_in_batches(tmp_path, small, monkeypatch):
+    columns = {f"f{i}": ROWS[:, i] for i in range(7)}
+    codes = np.unique(LABELS, return_inverse=True)[1]
+    saved = datasets.Dataset.from_dict({**columns, "kind": codes})
+    kinds = datasets.ClassLabel(names=["cat", "dog", "eel"])
+    saved.cast_column("kind", kinds).save_to_disk(str(tmp_path / "saved"))
+    memory = load(tmp_path / "saved")
+    monkeypatch.setattr(large_tables, "FITTED", 299)
+    monkeypatch.setattr(large_tables, "AT_A_TIME", 3)
+    disk = load(tmp_path / "saved", small)
+    assert isinstance(disk.x, OnDisk)
+    assert disk.classes == memory.classes == ("cat", "dog", "eel")
+    assert (disk.labels == memory.labels).all()
+    every = torch.arange(300)
+    assert (disk.x.take(every) - memory.x.take(every)).abs().max() < 0.05
+    like = load(tmp_path / "saved", small, like=disk)
+    assert torch.equal(like.x.take(every), disk.x.take(every))
+
+
+def test_a_column_that_pandas_keeps_as_its_index_is_a_feature(tmp_path, small, monkeypatch):
+    monkeypatch.setattr(large_tables, "FITTED", 299)
+    frame = pa.table({f"f{i}": ROWS[:, i] for i in range(3)} | {"label": LABELS}).to_pandas()
+    frame.set_index("f1").to_parquet(tmp_path / "index.parquet")
+    found = load(tmp_path / "index.parquet", small)
+    assert sorted(column.name for column in found.encoder.columns) == ["f0", "f1", "f2"]
 
 
 # ---- .npy ----
@@ -178,6 +209,24 @@ def test_an_npy_with_labels_beside_it(tmp_path, small):
     assert third.ids[2] == "row2"
     assert (third.truth == 0).all()
     assert len(load(tmp_path / "x.npy", like=first)) == 300
+
+
+def test_test_data_without_labels_says_how_arrays_get_them(tmp_path):
+    np.save(tmp_path / "x.npy", ROWS)
+    np.savez(tmp_path / "train.npz", x=ROWS, y=LABELS)
+    np.savez(tmp_path / "bare.npz", x=ROWS)
+    new = pa.table({f"f{i}": ROWS[:, i] for i in range(7)})
+    pq.write_table(new, tmp_path / "new.parquet")
+    pq.write_table(new.append_column("label", pa.array(LABELS)), tmp_path / "train.parquet")
+    together = r"save them as x and their labels as y in one .npz \(numpy.savez\), or leave out"
+    for train, test, match in (
+        ("train.npz", "x.npy", together),
+        ("train.npz", "bare.npz", together),
+        ("train.parquet", "new.parquet", "name their label column or leave out"),
+    ):
+        known = load(tmp_path / train)
+        with pytest.raises(BadInput, match=match):
+            prepare(known, load(tmp_path / test, like=known))
 
 
 def test_bad_npy_files_are_told_in_a_sentence(tmp_path):
@@ -229,3 +278,17 @@ def test_vectors_of_a_large_parquet_take_little_memory(tmp_path):
     command = [sys.executable, "-c", PEAK, *map(str, paths), str(tmp_path / "cache")]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert int(done.stdout) < 180e3  # kilobytes; read at once, they take twice their own 123 MB
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
+def test_many_columns_of_a_large_parquet_take_little_memory(tmp_path):
+    rows = np.random.default_rng(0).normal(size=(110_000, 192)).astype("float32")  # 84 MB
+    paths = []
+    for size in (200, len(rows)):
+        paths.append(tmp_path / f"{size}.parquet")
+        columns = {f"f{i}": rows[:size, i] for i in range(rows.shape[1])}
+        table = pa.table({**columns, "label": np.resize(LABELS, size)})
+        pq.write_table(table, paths[-1], row_group_size=10**6)
+    command = [sys.executable, "-c", PEAK, *map(str, paths), str(tmp_path / "cache")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 330e3  # kilobytes; all columns at a time take more than 450 MB

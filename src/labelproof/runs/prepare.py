@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from labelproof.training.run import Trunk
 from labelproof.views.defaults import default_views
 
 NAMED = "name their label column"  # how labels of tables are found
+TOGETHER = "save them as x and their labels as y in one .npz (numpy.savez),"  # test data as arrays
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,12 +105,9 @@ def prepare(
         given, record = torch.as_tensor(made.labels), made.describe()
     test = test or train.test
     if test is not None and test.labels is None:
-        names = ", ".join(map(repr, train.classes[:5])) + (", ..." * (len(train.classes) > 5))
-        folder = test.about.get("source") == "folder"
         raise BadInput(
             "test data needs trusted labels to measure with, and these have none; "
-            + (f"call its folders like the classes ({names})" if folder else NAMED)
-            + " or leave out --test."
+            f"{_labelled(test, train.classes)} or leave out --test."
         )
     task = Task(
         x=train.x,
@@ -127,6 +126,15 @@ def prepare(
         return Prepared(task=task, audit=audit, noise=record)
     task, why = with_targets(task, agreed)
     return Prepared(task=task, audit=audit, noise=record, votes=f"{agreed.why} {why}")
+
+
+def _labelled(test: Examples, classes: Sequence[str]) -> str:
+    """What gives test data its labels, by where it came from."""
+    source = test.about.get("source")
+    if source == "folder":
+        names = ", ".join(map(repr, classes[:5])) + (", ..." * (len(classes) > 5))
+        return f"call its folders like the classes ({names})"
+    return TOGETHER if source in ("npy", "npz") else NAMED
 
 
 def _tensor(labels: Any) -> Tensor | None:

@@ -190,7 +190,7 @@ def copies(features: Frame, given: npt.NDArray[Any] | None) -> dict[str, str]:
 
     They are left out of the features: the labels would be judged by a copy of themselves.
     """
-    if given is None or len(given) < LEAST_ROWS:
+    if given is None or len(given) < LEAST_ROWS or not len(features.columns):
         return {}
     labels = _folded(given)
     classes = set(labels)

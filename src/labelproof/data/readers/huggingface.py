@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
+from labelproof.data.encoders.columns import Frame
 from labelproof.data.examples import Examples
 from labelproof.data.optional_packages import need
 from labelproof.data.readers.arrays import from_arrays
@@ -26,6 +27,7 @@ from labelproof.data.readers.in_batches import (
     list_rows,
     rows_a_batch,
 )
+from labelproof.data.readers.large_tables import TableSource, is_large, load_large
 from labelproof.data.readers.picture_bytes import open_picture
 from labelproof.data.readers.pixels import Unreadable
 from labelproof.data.readers.reading_options import Reading, Told
@@ -145,7 +147,37 @@ def _examples(rows: Any, how: Reading, about: dict[str, Any]) -> Examples:
     if vectors and roles.text is None:
         return _vectors(rows, vectors, roles, names, how, about)
     frame = rows.remove_columns([n for n in options.drop_columns if n in rows.column_names])
-    return from_frame(frame.to_pandas(), roles, how, about, 0, names)
+    table = _source(frame, roles, about)
+    found = load_large(table, roles, how, about, names) if is_large(table, roles, how) else None
+    return found or from_frame(frame.to_pandas(), roles, how, about, 0, names)
+
+
+def _source(rows: Any, roles: Roles, about: dict[str, Any]) -> TableSource:
+    """The plain columns of a data set."""
+
+    def read(columns: Sequence[str], step: int) -> Iterator[Any]:
+        some = rows.select_columns(list(columns)).with_format("arrow")
+        return (part.replace_schema_metadata() for part in some.iter(batch_size=step))
+
+    def whole(columns: Sequence[str]) -> Frame:
+        if columns:
+            return rows.select_columns(list(columns)).to_pandas()
+        return need("pandas", "table", "a table").DataFrame(index=range(len(rows)))
+
+    return TableSource(
+        name=printable(Path(about["path"]).name),
+        size=len(rows),
+        columns=tuple(name for name in rows.column_names if name not in roles.named),
+        read=read,
+        whole=whole,
+        key=lambda text: _key(rows, text),
+    )
+
+
+def _key(rows: Any, *more: object) -> str:
+    """Changes when the files of a data set do, or the rows that are taken from them."""
+    files = [Path(file["filename"]) for file in rows.cache_files]
+    return file_key(files, rows._fingerprint, *more)
 
 
 def _label_column(rows: Any, how: Reading, datasets: Any) -> str | None:
@@ -244,14 +276,13 @@ def _in_batches(rows: Any, column: str, what: str) -> InBatches:
     first = next(batches(64), None)
     if first is None:
         raise BadInput(f"expected rows in {what}, but there is none; check the data set")
-    files = [Path(file["filename"]) for file in rows.cache_files]
     return InBatches(
         what=what,
-        key=file_key(files, rows._fingerprint, column, len(rows)),
+        key=_key(rows, column, len(rows)),
         size=len(rows),
         width=first.shape[1],
         dtype=kept_type(first.dtype),
-        batches=lambda: batches(rows_a_batch(first.shape[1])),
+        batches=lambda _: batches(rows_a_batch(first.shape[1])),
     )
 
 
@@ -260,4 +291,10 @@ def _ids(rows: Any, roles: Roles) -> list[str] | None:
 
 
 def _values(rows: Any, column: str | None) -> npt.NDArray[Any] | None:
-    return np.array(list(rows[column]), dtype=object) if column is not None else None
+    if column is None:
+        return None
+    if getattr(rows.features[column], "dtype", "") == "int64":  # numbers of classes, most often
+        found = rows.select_columns([column]).with_format("arrow")[:].column(0)
+        if not found.null_count:
+            return np.asarray(found.to_numpy())
+    return np.array(list(rows[column]), dtype=object)

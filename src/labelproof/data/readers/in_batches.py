@@ -7,7 +7,8 @@ length and time. It appears whole or not at all, serves later runs, and can be d
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,21 +36,27 @@ class InBatches:
     size: int  # N
     width: int  # D
     dtype: str  # float16 or float32
-    batches: Callable[[], Iterator[Rows]]  # all rows, in order
+    batches: Callable[[Path], Iterator[Rows]]  # all rows, in order; may put files into a folder
 
     def kept(self, options: SourceOptions) -> Rows | OnDisk:
         """All of them: in memory up to `--memory-gb`, else in a file."""
-        if self.size * self.width * np.dtype(self.dtype).itemsize <= options.memory_gb * 1e9:
-            out, place = np.empty((self.size, self.width), self.dtype), 0
-            for rows in self._checked():
-                out[place : place + len(rows)] = rows
-                place += len(rows)
-            return out
-        return self._on_disk(options.cache or default_cache())
+        cache = options.cache or default_cache()
+        if self.room > options.memory_gb * 1e9:
+            return self.on_disk(cache)
+        out, place = np.empty((self.size, self.width), self.dtype), 0
+        for rows in self._checked(cache):
+            out[place : place + len(rows)] = rows
+            place += len(rows)
+        return out
 
-    def _checked(self) -> Iterator[Rows]:
+    @property
+    def room(self) -> int:
+        """Bytes that all of them take."""
+        return self.size * self.width * np.dtype(self.dtype).itemsize
+
+    def _checked(self, cache: Path) -> Iterator[Rows]:
         place = 0
-        for rows in self.batches():
+        for rows in self.batches(cache):
             if rows.shape[1] != self.width or place + len(rows) > self.size:
                 raise BadInput(
                     f"expected {self.size} rows of {self.width} numbers in {self.what}, but row "
@@ -62,24 +69,35 @@ class InBatches:
                 f"expected {self.size} rows in {self.what}, but {place} came; write it again"
             )
 
-    def _on_disk(self, cache: Path) -> OnDisk:
+    def on_disk(self, cache: Path) -> OnDisk:
+        """All of them in a file of this folder, which is written unless it is there."""
         path = cache / f"rows-{self.key[:32]}.raw"
         found = OnDisk(path=path, start=0, size=self.size, width=self.width, dtype=self.dtype)
-        room = self.size * self.width * np.dtype(self.dtype).itemsize
-        if path.is_file() and path.stat().st_size == room:
+        if path.is_file() and path.stat().st_size == self.room:
             return found
         try:
             cache.mkdir(parents=True, exist_ok=True)
             with written_whole(path) as aside, aside.open("wb") as file:
-                for rows in self._checked():
+                for rows in self._checked(cache):
                     file.write(np.ascontiguousarray(rows).reshape(-1).view(np.uint8).data)
         except OSError as error:
             raise RunFailed(
                 f"the cache {printable(str(cache))} cannot be written ({error.strerror}); it needs "
-                f"{room / 1e9:.1f} GB for {self.what}: free some space or name another folder with "
-                "--cache"
+                f"{self.room / 1e9:.1f} GB for {self.what}, and for many columns as much again "
+                "while they are read: free some space or name another folder with --cache"
             ) from None
         return found
+
+
+def beside_each_other(parts: Sequence[InBatches], cache: Path) -> Iterator[Rows]:
+    """Rows of all parts side by side; each part is first read alone, into a file."""
+    cache.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".columns-", dir=cache) as aside:
+        files = [part.on_disk(Path(aside)) for part in parts]
+        step = rows_a_batch(sum(part.width for part in parts))
+        for begin in range(0, parts[0].size, step):
+            index = np.arange(begin, min(begin + step, parts[0].size))
+            yield np.concatenate([file.rows(index) for file in files], axis=1)
 
 
 def as_kept(rows: Rows, dtype: str) -> Rows:

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
-from labelproof.data.encoders.columns import Frame, TableEncoder, as_words, fit_table, giveaways
+from labelproof.data.encoders.columns import Frame
 from labelproof.data.examples import Examples
 from labelproof.data.optional_packages import need
 from labelproof.data.readers.arrays import as_inputs, check_like
@@ -23,21 +22,15 @@ from labelproof.data.readers.in_batches import (
     list_rows,
     rows_a_batch,
 )
+from labelproof.data.readers.large_tables import TableSource, is_large, load_large
 from labelproof.data.readers.reading_options import Reading, SourceOptions
 from labelproof.data.readers.sampling import Rows, seen, spread
-from labelproof.data.readers.table import (
-    EncodedRows,
-    from_frame,
-    missing_cells,
-    not_numbers,
-    used_columns,
-)
+from labelproof.data.readers.table import EncodedRows, from_frame
 from labelproof.data.readers.table_files import has_structure, read_parquet, reading_parquet
 from labelproof.errors import BadInput
 
 BESIDE = "not used beside vectors"
-BUFFER = 1 << 20  # bytes of a column that are read at a time
-FITTED = 100_000  # rows, evenly over a large table, that its columns are judged by
+BUFFER = 1 << 18  # bytes of a column that are read at a time
 
 
 def load_parquet(path: Path, how: Reading) -> Examples:
@@ -54,11 +47,10 @@ def load_parquet(path: Path, how: Reading) -> Examples:
     vectors = [name for name in free if is_vectors(schema.field(name).type)]
     if vectors:
         return _vectors(path, _single(vectors, path), roles, how, about)
-    large = 4 * count * len(free) > options.memory_gb * 1e9
-    if large and options.sample is None and roles.annotator is None and count > FITTED:
-        found = _large(path, free, roles, how, about)
-        if found is not None:
-            return found
+    table = _source(path, count, free)
+    found = load_large(table, roles, how, about) if is_large(table, roles, how) else None
+    if found is not None:
+        return found
     wanted = [name for name in header if name not in options.drop_columns]
     return from_frame(read_parquet(path, wanted), roles, how, about, 0)
 
@@ -121,10 +113,26 @@ def _beside(
     ids = [n for n in plain if n.lower() == "id" and n not in (*roles.named, *options.drop_columns)]
     wanted = [*roles.named, *ids]
     others = [n for n in schema.names if n not in (*wanted, column, *options.drop_columns)]
-    if wanted:
-        return read_parquet(path, wanted), others
-    pandas = need("pandas", "table", "a Parquet table")
-    return pandas.DataFrame(index=range(count)), others
+    return _whole(path, wanted, count), others
+
+
+def _whole(path: Path, columns: Sequence[str], count: int) -> Frame:
+    """All rows of some columns, or of none."""
+    if columns:
+        return read_parquet(path, columns)
+    return need("pandas", "table", "a Parquet table").DataFrame(index=range(count))
+
+
+def _source(path: Path, count: int, columns: Sequence[str]) -> TableSource:
+    """The plain columns of the file."""
+    return TableSource(
+        name=printable(path.name),
+        size=count,
+        columns=tuple(columns),
+        read=lambda some, rows: _read(path, some, rows),
+        whole=lambda some: _whole(path, some, count),
+        key=lambda text: file_key([path], text),
+    )
 
 
 def _column_in_batches(path: Path, column: str, what: str, wanted: Rows) -> InBatches:
@@ -149,7 +157,7 @@ def _column_in_batches(path: Path, column: str, what: str, wanted: Rows) -> InBa
         size=len(wanted),
         width=width,
         dtype=kept_type(first.dtype),
-        batches=lambda: batches(rows_a_batch(width)),
+        batches=lambda _: batches(rows_a_batch(width)),
     )
 
 
@@ -160,70 +168,7 @@ def _read(path: Path, columns: Sequence[str], rows: int) -> Iterator[Any]:
     how = {"buffer_size": BUFFER, "pre_buffer": False}
     with reading_parquet(path) as parquet, parquet.ParquetFile(path, **how) as file:
         for batch in file.iter_batches(rows, columns=list(columns), use_threads=False):
-            table = arrow.Table.from_batches([batch])
+            # without its notes for pandas, which may call a column otherwise
+            table = arrow.Table.from_batches([batch]).replace_schema_metadata()
             table.validate(full=True)
             yield table
-
-
-def _large(
-    path: Path, columns: Sequence[str], roles: Roles, how: Reading, about: dict[str, Any]
-) -> Examples | None:
-    """Examples of a table whose features do not fit into memory; None where it holds texts."""
-    options, like = how.options, how.like
-    what, step = printable(path.name), rows_a_batch(len(columns))
-    encoder, left = (like.encoder if like is not None else None), {}
-    warnings: tuple[str, ...] = ()
-    if like is None:
-        sample = _spread_rows(path, [*roles.named, *columns], step)
-        used = used_columns(sample, roles, how)
-        if used.roles.text is not None or used.roles.file is not None:
-            return None
-        roles, left = used.roles, dict(used.left_out)
-        encoder = fit_table(used.features, what)
-        given = (
-            None
-            if roles.label is None
-            else np.unique(as_words(sample[roles.label]), return_inverse=True)[1]
-        )
-        warnings = (
-            *used.notes,
-            *not_numbers(used.features, encoder),
-            *giveaways(used.features, given),
-        )
-        about = {**about, "missing": missing_cells(used.features)}
-    if not isinstance(encoder, TableEncoder):
-        return None
-    frame, _ = _beside(path, "", roles, options)
-    names = [column.name for column in encoder.columns]
-    fitted = encoder
-
-    def batches() -> Iterator[Any]:
-        place = 0
-        for table in _read(path, names, step):
-            yield fitted.transform(table.to_pandas(), what, place)
-            place += len(table)
-
-    vectors = InBatches(
-        what=f"the columns of {what}",
-        key=file_key([path], repr(encoder)),
-        size=len(frame),
-        width=sum(len(column.outputs) for column in encoder.columns),
-        dtype="float32",
-        batches=batches,
-    )
-    inputs = as_inputs(vectors.kept(options), what=vectors.what)
-    encoded = EncodedRows(inputs=inputs, encoder=encoder, left_out=left, warnings=warnings)
-    return from_frame(frame, roles, how, about, 0, encoded=encoded)
-
-
-def _spread_rows(path: Path, columns: Sequence[str], step: int) -> Frame:
-    """Some rows of a large table, evenly over all."""
-    arrow = need("pyarrow", "table", "a Parquet table")
-    with reading_parquet(path) as parquet:
-        wanted = spread(parquet.read_metadata(path).num_rows, FITTED)
-    parts, place = [], 0
-    for table in _read(path, columns, step):
-        begin, end = np.searchsorted(wanted, [place, place + len(table)])
-        parts.append(table.take(torch.from_numpy(wanted[begin:end] - place).numpy()))
-        place += len(table)
-    return arrow.concat_tables(parts).to_pandas()
