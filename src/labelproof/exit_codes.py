@@ -20,6 +20,11 @@ from labelproof.errors import BadInput, PeerLost, RunFailed
 # too where it meets the same one, and `torchrun` then ends the others.
 POLITE = 5.0
 FULL = (errno.ENOSPC, errno.EDQUOT)
+NO_MEMORY = (
+    "memory was not enough, or a limit on it was reached. Everything saved before is intact: with "
+    "more memory a run goes on with --resume. A new run needs less with --calibrate off, a smaller "
+    "--memory-gb or smaller batches."
+)
 
 
 def carry_out(work: Callable[[], None]) -> None:
@@ -36,6 +41,10 @@ def carry_out(work: Callable[[], None]) -> None:
         _stop(str(error), 1)
     except OSError as error:
         _stop(_in_words(error), 1)
+    except (MemoryError, RuntimeError) as error:
+        if not _out_of_memory(error):
+            raise
+        _stop(NO_MEMORY, 1)
     finally:
         gc.freeze()  # what is left goes with the process; looking through it takes half a second
 
@@ -102,6 +111,12 @@ def _in_words(error: OSError) -> str:
             "a run goes on with --resume."
         )
     return f"{error.strerror or error}{place}."
+
+
+def _out_of_memory(error: Exception) -> bool:
+    """Whether Python, PyTorch on the CPU or PyTorch on a GPU got no memory."""
+    named = type(error).__name__ == "OutOfMemoryError"  # torch need not be imported here
+    return isinstance(error, MemoryError) or named or "can't allocate memory" in str(error)
 
 
 def _stop(sentence: str, code: int) -> None:

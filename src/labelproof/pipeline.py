@@ -161,6 +161,7 @@ def run(
     """
     spec = _writing(spec)
     parts, folder = assemble(spec, given), spec.out
+    _check_alike(parts)
     if announce is not None:
         announce(parts)
     with (
@@ -169,6 +170,23 @@ def run(
         reproducible(spec.deterministic),
     ):
         return _run(parts, given, resume, reporter)
+
+
+def _check_alike(parts: Assembled) -> None:
+    """Several processes, perhaps on several machines, must train one thing."""
+    if ranks.now().world == 1:
+        return
+    spec = parts.spec
+    ranks.check_alike(
+        parts.prepared.task.digest(),
+        "expected the same data for every process, but what they read differs; give every machine "
+        "the same files at the same path.",
+    )
+    ranks.check_alike(
+        repr((parts.method, parts.net, spec.seed, spec.noise, spec.how, spec.number_type)),
+        "expected the same command for every process, but their methods, networks or seeds differ; "
+        "start all machines with the same options.",
+    )
 
 
 def _writing(spec: RunSpec) -> RunSpec:

@@ -151,21 +151,30 @@ def child_of(parent: int, rank: int) -> int:
     raise AssertionError(f"no rank {rank}")
 
 
-def kill_one(data: Path, out: Path) -> str:
-    """Start a run with `torchrun`, kill its second process amid training; what it said."""
-    start = ["torch.distributed.run", "--nproc-per-node", "2", "--master-port", str(free_port())]
-    process = subprocess.Popen(
-        [sys.executable, "-m", *start, "-m", "labelproof", *words(data, out, 80, "quick")],
+def torchrun(*options: str) -> subprocess.Popen[str]:
+    """A command that PyTorch starts as several processes."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "torch.distributed.run", *options],
         stderr=subprocess.STDOUT,
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
+
+
+def wait_for_epochs(out: Path, count: int, *running: subprocess.Popen[str]) -> None:
     metrics, patience = out / "metrics.jsonl", time.monotonic() + pair.PATIENCE
-    while not (metrics.exists() and metrics.read_text().count("\n") >= 3):
+    while not (metrics.exists() and metrics.read_text().count("\n") >= count):
         assert time.monotonic() < patience
-        assert process.poll() is None
+        assert all(process.poll() is None for process in running)
         time.sleep(0.01)
+
+
+def kill_one(data: Path, out: Path) -> str:
+    """Start a run with `torchrun`, kill its second process amid training; what it said."""
+    start = ["--nproc-per-node", "2", "--master-port", str(free_port())]
+    process = torchrun(*start, "-m", "labelproof", *words(data, out, 80, "quick"))
+    wait_for_epochs(out, 3, process)
     os.kill(child_of(process.pid, 1), signal.SIGKILL)
     said, _ = process.communicate(timeout=pair.PATIENCE)
     assert process.returncode != 0
@@ -184,3 +193,64 @@ def test_a_killed_process_ends_all_and_the_run_goes_on(data, tmp_path):
     assert "the run began with 2 processes and goes on with 1" in ended.stderr
     lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
     assert [json.loads(line)["epoch"] for line in lines] == list(range(1, 81))
+
+
+# ---- several machines ----
+
+BY_GLOO = """
+from labelproof.nets import sockets
+sockets.MOST = 0  # as between machines, which see no sockets of each other
+from labelproof.__main__ import main
+main()
+"""
+
+
+def machines(script: Path, *commands: list[str]) -> list[subprocess.Popen[str]]:
+    """Each command by a `torchrun` of its own, as on a machine of its own."""
+    meeting = ["--master-addr", "127.0.0.1", "--master-port", str(free_port())]
+    script.write_text(BY_GLOO)
+    return [
+        torchrun(
+            *("--nnodes", str(len(commands)), "--node-rank", str(rank), "--nproc-per-node", "1"),
+            *(*meeting, str(script), *command),
+        )
+        for rank, command in enumerate(commands)
+    ]
+
+
+def said_by(running: list[subprocess.Popen[str]]) -> list[str]:
+    return [process.communicate(timeout=pair.PATIENCE)[0] for process in running]
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
+def test_two_machines_train_one_model_and_go_on_after_one_was_lost(data, tmp_path):
+    script, commands = tmp_path / "start.py", [words(data, tmp_path / "run", 80, "quick")] * 2
+    # the folder is the first machine's alone: the second never looks into its own
+    commands[1] = words(data, tmp_path / "other", 80, "quick")
+    running = machines(script, *commands)
+    wait_for_epochs(tmp_path / "run", 3, *running)
+    os.kill(child_of(running[1].pid, 1), signal.SIGKILL)
+    first, _ = said_by(running)
+    assert all(process.returncode != 0 for process in running)
+    assert "another process of this run ended" in first
+    assert "--resume" in first
+    again = machines(script, *commands)
+    said_by(again)
+    assert [process.returncode for process in again] == [0, 0]
+    assert not (tmp_path / "other").exists()
+    said_by(machines(script, *([words(data, tmp_path / "whole", 80, "quick")] * 2)))
+    assert clean(tmp_path / "run") == clean(tmp_path / "whole")
+
+
+def test_machines_that_train_different_things_are_told_so(data, tmp_path):
+    more = tmp_path / "more.npz"
+    with np.load(data) as held:
+        np.savez(more, x=held["x"] + 1, y=held["y"])
+    ours = words(data, tmp_path / "run", 2, "off")
+    theirs = {
+        "expected the same data for every process": words(more, tmp_path / "run", 2, "off"),
+        "expected the same command for every process": [*ours, "--seed", "1"],
+    }
+    for sentence, command in theirs.items():
+        assert all(sentence in said for said in said_by(machines(tmp_path / "s.py", ours, command)))
+    assert not (tmp_path / "run").exists()

@@ -37,7 +37,7 @@ from labelproof.judging.judgement import (
     transition_of,
 )
 from labelproof.judging.link import Link, Scores, kind_of_scores, scores
-from labelproof.judging.link_scale import fit_scale, link_scale, own_scale
+from labelproof.judging.link_scale import fit_scale, link_scale, own_scale, spread_rows
 from labelproof.judging.many_labels import judge_many
 from labelproof.judging.numbers import Floats, log_softmax
 from labelproof.judging.suspects import Rule
@@ -114,9 +114,11 @@ def calibrate(
     started, task = time.monotonic(), result.task
     how = "quick" if task.size < FEWEST_TO_SPLIT else how
     of = kind_of_scores(result.method, result.state, first_inputs(result))
-    heard = seen_scores(result, of)
+    own = scores_of(result, task.x, of).double()
     if how == "folds":
-        heard = unseen_scores(result, of, heard.own, unseen_views(again, reporter, begun), joins)
+        heard = unseen_scores(result, of, own, unseen_views(again, reporter, begun), joins)
+    else:
+        heard = seen_scores(own, of)
     crowd = crowd_of(task, heard.unseen)
     judged, scale = judged_labels(result, heard, crowd, rule, again.seed)
     link = Link(of=of, scale=scale, partner=heard.together.partner if heard.together else None)
@@ -149,14 +151,13 @@ class Heard:
     together: Join | None = None
 
 
-def seen_scores(result: Result, of: Scores) -> Heard:
-    """What the run's own networks say of the labels they were trained on."""
-    own = scores_of(result, result.task.x, of).double()
+def seen_scores(own: Tensor, of: Scores) -> Heard:
+    """What scores (N, C) of the run's own networks say of the labels they were trained on."""
     return Heard(
         own=own,
         unseen=own,
         views=log_softmax(own.numpy())[None],
-        raw=own_scale(own, _probabilities(own, of)),
+        raw=own_scale(own, _probabilities(spread_rows(own), of)),
         seen=True,
     )
 
@@ -165,7 +166,7 @@ def unseen_scores(result: Result, of: Scores, own: Tensor, said: Unseen, joins: 
     """The same with networks that were trained without the fold, and cheap views."""
     unseen, linear, together = said.scores, said.linear, None
     views = np.stack([log_softmax(unseen.numpy()), *said.cheap])
-    probs = _probabilities(unseen, of)
+    sure = _probabilities(spread_rows(unseen), of)
     if joins and linear is not None:
         together = join(unseen, linear, result.task.y)
         own, unseen = _with_partner(result, together, own, unseen, linear)
@@ -173,7 +174,7 @@ def unseen_scores(result: Result, of: Scores, own: Tensor, said: Unseen, joins: 
         own=own,
         unseen=unseen,
         views=views,
-        raw=own_scale(unseen, probs),
+        raw=own_scale(unseen, sure),
         cautious=of == "logits",
         together=together,
     )

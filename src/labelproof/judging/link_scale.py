@@ -51,8 +51,8 @@ def link_scale(
     trust = judged.trust
     if trust.level == "none" and seen:
         return raw
-    known = one_hot(_some(labels), values.shape[1]).double()
-    scale = given = fit_scale(_some(values), known)
+    known = one_hot(spread_rows(labels), values.shape[1]).double()
+    scale = given = fit_scale(spread_rows(values), known)
     if trust.level == "none":
         return given
     if trust.ambiguous or judged.noise_interval[0] > 0:
@@ -67,7 +67,7 @@ def link_scale(
 
 def own_scale(values: Tensor, own: Tensor) -> float:
     """The scale at which scores (N, C) are as sure on average as probabilities (N, C)."""
-    values, own = _some(values), _some(own)
+    values, own = spread_rows(values), spread_rows(own)
     sure = own.amax(1).mean().item()
     low, high = math.log(1e-3), math.log(1e3)
     for _ in range(40):
@@ -77,14 +77,14 @@ def own_scale(values: Tensor, own: Tensor) -> float:
     return math.exp(low)
 
 
-def _some(values: Tensor) -> Tensor:
+def spread_rows(values: Tensor) -> Tensor:
     """Rows (N, C) spread evenly over very many, all of fewer: one number needs no more."""
     return values[:: -(-len(values) // MOST)]
 
 
 def fit_scale(values: Tensor, target: Tensor) -> float:
     """The scale whose softmax has the least cross-entropy to the target distributions."""
-    values, target = _some(values), _some(target)
+    values, target = spread_rows(values), spread_rows(target)
     log_scale = torch.zeros((), dtype=torch.float64)
 
     def loss() -> Tensor:

@@ -81,7 +81,7 @@ def load_saved(folder: Path, how: Reading) -> Examples:
     need("datasets", "hf", "a saved Hugging Face data set")
     try:
         return _load(folder, how)
-    except (BadInput, RunFailed):
+    except (BadInput, RunFailed, MemoryError):
         raise
     except Exception as error:  # the library fails in many ways on a damaged folder
         raise BadInput(

@@ -175,7 +175,7 @@ def reading_parquet(path: Path) -> Iterator[Any]:
     parquet = need("pyarrow.parquet", "table", "a Parquet table")
     try:
         yield parquet
-    except (BadInput, RunFailed):
+    except (BadInput, RunFailed, MemoryError):
         raise
     except Exception as error:  # the library fails in many ways on a damaged file
         raise BadInput(
