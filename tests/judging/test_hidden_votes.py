@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from labelproof.data.votes import Votes, vote_shares
+from labelproof.data.votes import Votes, majority, vote_shares
 from labelproof.judging import hidden_votes
 from labelproof.judging.annotators import fit_crowd
 from labelproof.judging.crowd_em import Knobs, em, known_of
@@ -49,21 +49,32 @@ def test_many_votes_need_one_split(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(splits(known_of(votes, 3))) == 1
 
 
-@pytest.mark.parametrize("correlation", [0.0, 0.3])
-def test_a_hidden_vote_is_predicted_through_its_annotators_matrix(correlation: float) -> None:
+@pytest.mark.parametrize("follow", [False, True])
+def test_a_hidden_vote_is_predicted_through_its_annotators_matrix(follow: bool) -> None:
     votes, _ = votes_of(40, 4, 3, 3, 0.8)
     part = splits(known_of(votes, 3))[0]
-    crowd = em(part.shown, Knobs(correlation=correlation))
+    crowd = em(part.shown, Knobs(correlation=0.25))
     row, who, label = (int(column[0]) for column in vars(part.hidden).values())
-    others = votes.table[row].clone()
-    others[who] = -1
-    alike, before = int((others == label).sum()), int((others >= 0).sum())
     said = crowd.confusion[who, :, label]
-    if correlation:
-        fresh = (1 - correlation) / correlation
-        said = (fresh * said + alike) / (fresh + before)
+    if follow:  # ρ = 1/4 is an urn that counts the matrix three times
+        others = votes.table[row].clone()
+        others[who] = -1
+        said = (3 * said + (others == label).sum()) / (3 + (others >= 0).sum())
     by_hand = (crowd.posterior[row] * said).sum().log()
-    assert part.predict(crowd)[0].item() == pytest.approx(by_hand.item())
+    assert part.predict(crowd, follow=follow)[0].item() == pytest.approx(by_hand.item())
+
+
+def test_many_votes_that_follow_each_other_still_have_a_consensus() -> None:
+    """Votes predict each other best without any class where all err on the same examples."""
+    rng = np.random.default_rng(0)
+    truth, hard = rng.integers(0, 2, 108), rng.normal(size=(108, 1)) * 1.2
+    right = rng.random((108, 39)) < 1 / (1 + np.exp(hard - 0.4))
+    table = torch.tensor(np.where(right, truth[:, None], 1 - truth[:, None]))
+    votes = Votes(table=table, annotators=tuple(map(str, range(39))))
+    crowd = fit_crowd(votes, 2)
+    same = (crowd.consensus == majority(votes, 2)).double().mean()
+    assert same > 0.85
+    assert crowd.posterior.max(1).values.mean() > 0.7
 
 
 def test_weak_votes_of_few_people_are_not_believed_too_much() -> None:

@@ -24,6 +24,7 @@ from labelproof.judging.suspects import Rule, chosen_by, likelier_wrong, precise
 from labelproof.judging.trust import (
     LESS_SURE,
     MISLED,
+    NO_WITNESS,
     Trust,
     contradicted,
     doubts,
@@ -306,7 +307,7 @@ def test_levels_of_trust() -> None:
     assert weak.level == "none"
     assert "hardly better" in doubts(weak)[0]
     assert trust_of(poor, labels, sure, judged=3, votes=0.6).level == "none"
-    assert trust_of(poor, labels, sure, judged=3, votes=0.8).level == "good"  # they need no model
+    assert trust_of(poor, labels, sure, judged=3, votes=0.8).reasons == (NO_WITNESS,)
     assert doubts(trust()) == []
 
 

@@ -130,20 +130,23 @@ def _search(known: Known) -> Tried:
     """The best κ, τ and ρ, chosen one after the other, from value to value."""
     knobs, settled = _by_witness(known)
     parts = splits(known)
-    best = _tried(parts, knobs, [None] * len(parts))
+    best = _tried(parts, knobs, [None] * len(parts), settled)
     names = ("strength", "temper") if settled else tuple(GRIDS)
     for _ in range(ROUNDS):
         before = best
         for name, direction in itertools.product(names, (1, -1)):
-            best = _walk(parts, best, name, direction)
+            best = _walk(parts, best, name, direction, settled)
         if best is before:
             break
     return best
 
 
-def _tried(parts: Sequence[Split], knobs: Knobs, starts: Sequence[Crowd | None]) -> Tried:
+def _tried(
+    parts: Sequence[Split], knobs: Knobs, starts: Sequence[Crowd | None], settled: bool
+) -> Tried:
+    """Where ρ is settled, votes follow each other as it says."""
     fits = [em(one.shown, knobs, start=s, most=STEPS) for one, s in zip(parts, starts, strict=True)]
-    heard = [one.predict(fit) for one, fit in zip(parts, fits, strict=True)]
+    heard = [one.predict(fit, follow=settled) for one, fit in zip(parts, fits, strict=True)]
     return Tried(knobs=knobs, fits=fits, predicted=torch.cat(heard).mean().item())
 
 
@@ -172,12 +175,12 @@ def _ahead(one: Crowd, other: Crowd) -> bool:
     return bool(apart.mean() > SURE * apart.std() / len(apart) ** 0.5)
 
 
-def _walk(parts: Sequence[Split], best: Tried, name: str, direction: int) -> Tried:
+def _walk(parts: Sequence[Split], best: Tried, name: str, direction: int, settled: bool) -> Tried:
     """Follow the grid of one number as long as hidden votes are predicted better."""
     grid = GRIDS[name]
     place, missed = grid.index(vars(best.knobs)[name]) + direction, 0
     while 0 <= place < len(grid) and missed < PATIENCE:
-        tried = _tried(parts, replace(best.knobs, **{name: grid[place]}), best.fits)
+        tried = _tried(parts, replace(best.knobs, **{name: grid[place]}), best.fits, settled)
         place, missed = place + direction, missed + 1
         if tried.predicted >= best.predicted + GAIN:
             best, missed = tried, 0

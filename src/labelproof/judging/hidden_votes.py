@@ -2,7 +2,7 @@
 
 A fit with few votes a person can explain every vote it has seen, also where its matrices are
 chance. So some votes are hidden, the rest is fitted, and the hidden ones are predicted from the
-classifier, the votes that are left on their example, and their annotators' matrices.
+true class as it was found, through their annotators' matrices.
 
 Shapes: N examples, C classes, H hidden votes.
 """
@@ -30,12 +30,17 @@ class Split:
     shown: Known
     hidden: LongVotes
 
-    def predict(self, crowd: Crowd) -> Tensor:
-        """Log-probability (H,) of the hidden votes by what was fitted to the others."""
+    def predict(self, crowd: Crowd, *, follow: bool) -> Tensor:
+        """Log-probability (H,) of the hidden votes by what was fitted to the others.
+
+        With `follow` they also follow the other votes on their example, as far as these are
+        correlated. That says nothing of how far they are: it predicts votes without any class.
+        """
         votes = self.hidden
         logs = crowd.confusion[votes.who, :, votes.label].clamp_min(1e-12).log()
-        said = of_further(self.shown.cast, votes, logs, crowd.correlation)
-        return (crowd.posterior[votes.rows].clamp_min(1e-30).log() + said).logsumexp(1)
+        if follow:
+            logs = of_further(self.shown.cast, votes, logs, crowd.correlation)
+        return (crowd.posterior[votes.rows].clamp_min(1e-30).log() + logs).logsumexp(1)
 
 
 def splits(known: Known) -> tuple[Split, ...]:

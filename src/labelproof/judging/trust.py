@@ -27,9 +27,13 @@ WRONG, OFTEN_WRONG = 0.45, 0.3  # expected error of the model for trust "none", 
 MISLEADING = (0.25, 0.40)  # shares of wrong labels from which on a model may be, and is, misled
 APART = (0.02, 0.04)  # by how much less often than believed right views agree, for the same
 LESS_SURE = 0.55  # the most that views can say of it: such models are half as sure as they seem
-SETTLED = 0.7  # reliability of votes from which a model that learnt nothing does no harm
+SETTLED = 0.7  # reliability of votes from which labels are judged without a model
 HARDLY_ERRS = 0.9  # share of right predictions from which that is not asked
 MISLED = 0.5  # from which on no single number is stated
+NO_WITNESS = (
+    "The model learnt next to nothing, so all rests on the votes: errors that annotators share "
+    "cannot be seen."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,10 +153,12 @@ def trust_of(
     lift = (agreement - majority) / max(1 - majority, 1e-9)
     error = float(1 - truth.max(1).mean()) if size else 1.0
     weak = lift < LIFT and _mean_auroc(scores, labels) < RECOGNISED
-    weak = weak and (votes or 0.0) < SETTLED
+    settled = weak and (votes or 0.0) >= SETTLED
     who = "The model itself is" if votes is None else "Votes and model together are"
-    none = _reasons_against(size, judged, weak, error, who)
+    none = _reasons_against(size, judged, weak and not settled, error, who)
     caution = _reasons_for_care(size, error, ambiguous, misled, seen, who) if size else []
+    if settled:
+        caution.append(NO_WITNESS)
     return Trust(
         level="none" if none else "caution" if caution else "good",
         reasons=tuple(none or caution),
