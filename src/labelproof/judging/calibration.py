@@ -40,6 +40,7 @@ from labelproof.judging.link import Link, Scores, kind_of_scores, scores
 from labelproof.judging.link_scale import fit_scale, link_scale, own_scale, spread_rows
 from labelproof.judging.many_labels import judge_many
 from labelproof.judging.numbers import Floats, log_softmax
+from labelproof.judging.sharpness import Near
 from labelproof.judging.suspects import Rule
 from labelproof.judging.trust import NOT_JUDGED, Trust
 from labelproof.judging.unseen import Unseen, plain_inputs, unseen_views
@@ -148,6 +149,7 @@ class Heard:
     raw: float  # the scale at which scores are as sure as the method's own probabilities
     cautious: bool = False  # whether that is worth something: a Dirichlet, on unseen labels
     seen: bool = False  # whether there is nothing but networks that were trained on the labels
+    near: Near | None = None  # what neighbours say of some, where no view has those of all
     together: Join | None = None
 
 
@@ -174,6 +176,7 @@ def unseen_scores(result: Result, of: Scores, own: Tensor, said: Unseen, joins: 
         own=own,
         unseen=unseen,
         views=views,
+        near=said.near,
         raw=own_scale(unseen, sure),
         cautious=of == "logits",
         together=together,
@@ -189,7 +192,7 @@ def judged_labels(
     result: Result, heard: Heard, crowd: Crowd | None, rule: Rule | None, seed: int
 ) -> tuple[Judgement, float]:
     """What the judge says of the labels, and the scale of the link that follows from it."""
-    evidence = evidence_of(result, heard.views, heard.seen)
+    evidence = evidence_of(result, heard)
     if crowd:  # votes say more of a label than how training went
         assert result.task.votes is not None
         sure = reliability(result.task.votes, result.task.num_classes)
@@ -218,16 +221,17 @@ def _with_partner(
     return partner.joined(own, plain_inputs(result.task, result.device)), outside
 
 
-def evidence_of(result: Result, views: Floats, seen: bool) -> Evidence:
+def evidence_of(result: Result, heard: Heard) -> Evidence:
     """What the judge is given of a run."""
     task = result.task
     return Evidence(
-        views=views,
+        views=heard.views,
         given=task.y.numpy(),
         own_clean=result.clean.double().numpy(),
         fixed=None if task.fixed is None else task.fixed.numpy(),
         original=None if task.original is None else task.original.numpy(),
-        seen=seen,
+        seen=heard.seen,
+        near=heard.near,
     )
 
 

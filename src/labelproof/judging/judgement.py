@@ -2,9 +2,10 @@
 
 1. Views are stacked to predict held-out given labels (`stacking`).
 2. Classes with too few labels, or that nothing recognises, are left alone (`trust`).
-3. A noise model explains the given labels by the stacked scores; it is sampled (`noise_samples`).
-4. The method's own score joins in as far as the samples agree with it (`own_score`).
-5. Out come p_clean, suspects, their precision, the noise rate, and how far to trust all this.
+3. How often views agree tells how sure of the truth the scores may be (`sharpness`).
+4. A noise model explains the given labels by the stacked scores; it is sampled (`noise_samples`).
+5. The method's own score joins in as far as the samples agree with it (`own_score`).
+6. Out come p_clean, suspects, their precision, the noise rate, and how far to trust all this.
 
 The constants of these modules were chosen on development sets with known truth.
 
@@ -17,9 +18,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from labelproof.judging.noise_samples import Explained, explain
+from labelproof.judging.noise_model import Prior
+from labelproof.judging.noise_samples import explain
 from labelproof.judging.numbers import Bools, Floats, Ints, log_softmax, mean_ranks
 from labelproof.judging.own_score import FEWEST_REVIEWED, final_draws, own_evidence
+from labelproof.judging.sharpness import Near, prior_of
 from labelproof.judging.stacking import stack
 from labelproof.judging.statements import (
     ClassVerdict,
@@ -29,6 +32,7 @@ from labelproof.judging.statements import (
     precision_curve,
     rate_interval,
     stated_precision,
+    stated_rate,
 )
 from labelproof.judging.suspects import Rule, chosen_by, likelier_wrong
 from labelproof.judging.trust import (
@@ -36,12 +40,12 @@ from labelproof.judging.trust import (
     Trust,
     contradicted,
     misled_by_labels,
-    misled_by_views,
     trust_of,
     unjudged_classes,
 )
 
 SCARCE = 0.5  # suspects for each label that is expected to be wrong, below which there are too few
+HIDDEN = 0.5  # of the wrong labels: such as the model suggests, from which on some go unseen
 AMBIGUOUS = 0.2  # suspects for each contradicted label below which the data cannot tell
 
 
@@ -55,6 +59,7 @@ class Evidence:
     fixed: Bools | None = None  # (N,) which labels a person confirmed or corrected
     original: Ints | None = None  # (N,) labels before review; the same where nothing changed
     seen: bool = False  # whether the models have seen the labels after all
+    near: Near | None = None  # what neighbours say of some, where no view has those of all
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,7 +164,7 @@ def judged(part: Part, evidence: Evidence, rule: Rule, seed: int) -> Judgement:
     """The judgement where at least two classes can be judged."""
     scores, labels, truth = part.inside()
     free = truth < 0
-    explained = explain(scores, labels, truth, seed=seed)
+    explained = explain(scores, labels, truth, prior=_prior(part, evidence), seed=seed)
     own, own_weight = np.zeros(len(labels)), 0.0
     if evidence.own_clean is not None:
         own[free], own_weight = own_evidence(
@@ -177,7 +182,8 @@ def judged(part: Part, evidence: Evidence, rule: Rule, seed: int) -> Judgement:
         explained.truth,
         judged=len(part.kept),
         ambiguous=ambiguous,
-        misled=0.0 if known else _misled(part, evidence, explained, float(wrong[:, free].mean())),
+        hidden=explained.copied > HIDDEN and not known,
+        misled=0.0 if known else misled_by_labels(explained.copied, float(wrong[:, free].mean())),
         seen=evidence.seen,
     )
     usual = strict | against if ambiguous and trust.level != "none" else strict
@@ -189,10 +195,18 @@ def judged(part: Part, evidence: Evidence, rule: Rule, seed: int) -> Judgement:
     return _stated(part, evidence, wrong, chosen, posterior, trust, own_weight)
 
 
-def _misled(part: Part, evidence: Evidence, explained: Explained, wrong: float) -> float:
-    """How far the model is surer than it should be, by what is known of labels and of views."""
-    views = evidence.views[:, part.rows][:, :, part.kept]
-    return max(misled_by_labels(explained.copied, wrong), misled_by_views(views, explained.truth))
+def _prior(part: Part, evidence: Evidence) -> Prior:
+    """What is known of the noise model before labels are explained, by how far views agree."""
+    near, rows = evidence.near, np.flatnonzero(part.rows)
+    if near is not None:
+        rows = near.rows[part.rows[near.rows]]
+    said = part.kept[evidence.views[:, rows][:, :, part.kept].argmax(2)]
+    if near is not None:
+        said = np.concatenate([said, near.said[part.rows[near.rows]][None]])
+    scores = log_softmax(part.scores[np.ix_(rows, part.kept)])
+    places = np.full(part.scores.shape[1], -1)
+    places[part.kept] = np.arange(len(part.kept))
+    return prior_of(places[said], scores, places[part.labels[rows]])
 
 
 def _stated(
@@ -218,7 +232,7 @@ def _stated(
         precision=precision,
         precision_interval=interval,
         curve=precision_curve(everywhere, part.mask(free)) if trust.level != "none" else [],
-        noise_rate=float(wrong.mean()) if trust.level == "good" else None,
+        noise_rate=stated_rate(wrong, trust),
         noise_interval=(share * low, share * high),
         transition=transition_of(full, part.labels),
         by_class=by_class(
@@ -267,9 +281,7 @@ def judge_by_votes(
     )
     chosen = chosen_by(rule or Rule(), wrong, ~fixed, likelier_wrong(wrong, ~fixed))
     found = _stated(part, evidence, wrong[None], chosen, posterior, trust, 0.0)
-    # held-out votes have made the posterior as cautious as it should be
-    precision, interval = stated_precision(wrong[None], chosen, ~fixed, trust, caution=0.0)
-    return replace(found, weights=weights, precision=precision, precision_interval=interval)
+    return replace(found, weights=weights)
 
 
 def nothing_judged(part: Part, evidence: Evidence, weights: Floats) -> Judgement:

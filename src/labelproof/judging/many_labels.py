@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from labelproof.judging.judgement import Evidence, Judgement, judge_labels
 from labelproof.judging.numbers import Bools, Ints
+from labelproof.judging.sharpness import Near
 from labelproof.judging.statements import ClassVerdict, Interval, Point
 from labelproof.judging.suspects import Rule, chosen_by
 
@@ -75,7 +76,14 @@ def _part(evidence: Evidence, rows: Ints) -> Evidence:
         own_clean=None if own is None else own[rows],
         fixed=None if fixed is None else fixed[rows],
         original=None if first is None else first[rows],
+        near=None if evidence.near is None else _near(evidence.near, rows),
     )
+
+
+def _near(near: Near, rows: Ints) -> Near:
+    """What is said of those among some rows, by their places there."""
+    inside = np.isin(near.rows, rows)
+    return Near(rows=np.searchsorted(rows, near.rows[inside]), said=near.said[inside])
 
 
 def joined(parts: Sequence[Judgement], rows: Sequence[Ints], given: Ints) -> Judgement:

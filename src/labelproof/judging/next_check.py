@@ -19,6 +19,7 @@ from torch import Tensor
 
 from labelproof.judging.label_table import Codes, Numbers
 from labelproof.judging.noise_model import NoiseModel
+from labelproof.judging.sharpness import prior_of_right
 
 COPY = 0.1  # what is left of the gain of a copy
 FADE = 500  # checks of one confusion after which a further one counts half
@@ -76,7 +77,9 @@ def copies_of(scores: npt.NDArray[np.float32], given: Codes) -> Codes:
     return number.astype(np.int64)
 
 
-def posterior_after(scores: Tensor, given: Tensor, index: Tensor, decided: Tensor) -> Tensor:
+def posterior_after(
+    scores: Tensor, given: Tensor, index: Tensor, decided: Tensor, right: float | None = None
+) -> Tensor:
     """Probability of every true class, (N, C), after K decisions, by a noise model fitted again.
 
     A decision tells the true class of an example beside its given label, so it says how labels go
@@ -88,14 +91,19 @@ def posterior_after(scores: Tensor, given: Tensor, index: Tensor, decided: Tenso
         given: (N,) labels.
         index: (K,) examples that a person decided.
         decided: (K,) their classes.
+        right: how often scores name the true class, as the run believed; None if it did not say.
     """
     scores, truth = scores.double(), torch.full_like(given, -1)
     truth[index] = decided
     most = max(1, MOST // scores.shape[1])
     some = torch.randperm(len(scores), generator=torch.Generator().manual_seed(0))[:most]
     rows = torch.unique(torch.cat([some, index]))
-    model = NoiseModel(scores[rows], given[rows], truth[rows]).fit(STEPS)
+    prior = None if right is None else prior_of_right(scores.numpy(), given.numpy(), right)
+    model = NoiseModel(scores[rows], given[rows], truth[rows], prior).fit(STEPS)
     with torch.no_grad():
-        posterior = model.over(scores, given, truth).posterior(model.shared)[0]
+        shared = model.sharper()
+        everywhere, posterior = model.over(scores, given, truth), torch.zeros_like(scores)
+        for share, each in zip(model.shares(shared), shared, strict=True):
+            posterior += share * everywhere.posterior(each[None])[0]
     posterior[index] = torch.nn.functional.one_hot(decided, scores.shape[1]).double()
     return posterior

@@ -6,6 +6,10 @@ rare classes would dissolve. Its label is wrong at the rate σ(r + r_t + b u), u
 scores are (standardised entropy), since people and models stumble over the same examples. A wrong
 label is drawn from row t of a table or, with probability κ, as the scores suggest.
 
+Given labels hardly tell how far to sharpen: wrong labels, and a model that is unsure of hard
+examples, explain them about equally well. So ln a has a centre and a spread from elsewhere
+(`sharpness`), and only true classes that a person has told say more of it.
+
 Labels that a person has reviewed enter with their known true class. They were chosen by scores and
 labels alone, so the choice need not be modelled.
 
@@ -24,6 +28,7 @@ from torch.nn.functional import one_hot
 from labelproof.judging.numbers import minimise
 
 SHARE = 0.5  # how much of a class's share is kept from being sharpened like evidence
+SHARPER = (-2.0, -1.0, 0.0, 1.0, 2.0)  # values of ln a, in spreads from its centre
 TINY = 1e-300
 EVERYTHING = slice(None)
 
@@ -33,10 +38,10 @@ class Prior:
     """Centres and spreads of the parameters.
 
     The slope b cannot be learnt from noisy labels; its centre is what true labels show on sets
-    labelled by people.
+    labelled by people. So are centre and spread of ln a, where nothing better is known of it.
     """
 
-    sharpen: tuple[float, float] = (0.5, 0.5)  # ln a
+    sharpen: tuple[float, float] = (0.45, 0.4)  # ln a
     rate: tuple[float, float] = (-2.0, 1.0)  # r, logit of the rate at mean entropy
     slope: tuple[float, float] = (0.35, 0.05)  # b
     copied: tuple[float, float] = (0.0, 1.0)  # logit of κ
@@ -63,7 +68,7 @@ class NoiseModel:
         self.likely = probs.gather(1, labels[:, None]) / (1 - probs).clamp_min(1e-6)
         known = truth[:, None]
         self.possible = (known < 0) | (known == torch.arange(self.classes))
-        start = [0.3, -1.5, self.prior.slope[0], self.prior.copied[0]]
+        start = [self.prior.sharpen[0], -1.5, self.prior.slope[0], self.prior.copied[0]]
         self.shared = torch.tensor([start], dtype=torch.float64)
         self.by_class = torch.zeros(self.classes, dtype=torch.float64)  # r_t
         self.table = torch.zeros(self.classes, self.classes, dtype=torch.float64)
@@ -105,17 +110,37 @@ class NoiseModel:
         unit = (shared - shared.new_tensor(centres)) / shared.new_tensor(spreads)
         return -0.5 * unit.square().sum(1)
 
-    def fit(self, steps: int = 80) -> NoiseModel:
-        """Move all parameters to the mode of the posterior."""
+    def sharper(self) -> Tensor:
+        """The shared parameters with several values of ln a, (W, 4)."""
+        centre, spread = self.prior.sharpen
+        shared = self.shared.repeat(len(SHARPER), 1)
+        shared[:, 0] = centre + spread * shared.new_tensor(SHARPER)
+        return shared
+
+    def shares(self, shared: Tensor) -> Tensor:
+        """How far each ln a is to be believed: its density, times what a person told, (W,)."""
+        centre, spread = self.prior.sharpen
+        told = (~self.possible).any(1).nonzero().squeeze(1)
+        joint = self.joint(shared, told, reviewed=False)
+        right = (joint * self.possible[told]).sum(2).clamp_min(TINY)
+        known = (right.log() - joint.sum(2).clamp_min(TINY).log()).sum(1)
+        return (known - 0.5 * ((shared[:, 0] - centre) / spread).square()).softmax(0)
+
+    def fit(self, steps: int = 80, *, sharpen: bool = False) -> NoiseModel:
+        """Move all parameters to the mode of the posterior; ln a as well with `sharpen`."""
+        fixed = 0 if sharpen else 1
+        others = self.shared[:, fixed:].clone()
 
         def loss() -> Tensor:
+            self.shared = torch.cat([self.shared[:, :fixed], others], dim=1)
             cells = self.table[~self.eye] / self.prior.table_scale
             rest = 0.5 * (self.by_class / self.prior.class_sd).square().sum()
             rest = rest + 2 * torch.log1p(cells.square() / 4).sum()
             value = self.log_likelihood(self.shared) + self.log_prior(self.shared)
             return (rest - value.sum()) / self.size
 
-        minimise(loss, [self.shared, self.by_class, self.table], steps)
+        minimise(loss, [others, self.by_class, self.table], steps)
+        self.shared = self.shared.detach()
         return self
 
     def over(self, scores: Tensor, labels: Tensor, truth: Tensor) -> NoiseModel:

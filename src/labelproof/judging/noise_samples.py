@@ -16,8 +16,8 @@ from labelproof.judging.numbers import Floats, Ints
 
 NUMBERS = 300_000  # scores that the model is fitted to, at the most
 FEWEST = 5000  # examples it is fitted to, unless there are fewer
-WALKERS = 16
-STEPS = 60
+WALKERS = 8  # for each value of ln a
+STEPS = 40
 SAMPLED = 30_000  # scores that enter the samples: more would make them surer than they deserve
 DRAWS = 40
 BLOCK = 2_000_000  # numbers held at a time
@@ -51,13 +51,25 @@ def explain(
     rows = torch.randperm(size, generator=rng)[: max(FEWEST, NUMBERS // classes)]
     model = NoiseModel(values[rows], given[rows], known[rows], prior).fit()
     with torch.no_grad():
-        samples = sample(model, rng)
-        picked = samples[torch.linspace(0, len(samples) - 1, DRAWS).long()]
-        return applied(model.over(values, given, known), picked)
+        return applied(model.over(values, given, known), drawn(model, rng))
 
 
-def sample(model: NoiseModel, rng: torch.Generator) -> Tensor:
-    """Samples (S, 4) of the shared parameters, by the stretch moves of Goodman and Weare (2010).
+def drawn(model: NoiseModel, rng: torch.Generator) -> Tensor:
+    """Samples (S, 4) of the shared parameters: of each ln a as many as it deserves."""
+    samples = [sample(model, start, rng) for start in model.sharper()]
+    shares = model.shares(torch.stack([each.mean(0) for each in samples]))
+    ends = (shares.cumsum(0) * DRAWS).round().long()
+    counts = ends.diff(prepend=ends.new_zeros(1)).tolist()
+    return torch.cat(
+        [
+            each[torch.linspace(0, len(each) - 1, count).long()]
+            for each, count in zip(samples, counts, strict=True)
+        ]
+    )
+
+
+def sample(model: NoiseModel, start: Tensor, rng: torch.Generator) -> Tensor:
+    """Samples (S, 4) with the ln a of a start (4,), by stretch moves (Goodman and Weare, 2010).
 
     Either half of the walkers moves along lines to the other half, so all of a half move at once.
     """
@@ -66,8 +78,9 @@ def sample(model: NoiseModel, rng: torch.Generator) -> Tensor:
     def value(shared: Tensor) -> Tensor:
         return model.log_likelihood(shared, rows) + model.log_prior(shared)
 
-    noise = torch.randn(WALKERS, model.shared.shape[1], generator=rng, dtype=torch.float64)
-    place = model.shared + 0.15 * noise
+    noise = torch.randn(WALKERS, len(start), generator=rng, dtype=torch.float64)
+    noise[:, 0] = 0  # moves along lines between walkers keep ln a as it is
+    place = start + 0.15 * noise
     values, half, kept = value(place), WALKERS // 2, []
     for step in range(STEPS):
         for first in (0, half):
@@ -92,7 +105,7 @@ def _stretch(
     factor = (1 + chance[1]).square() / 2
     move = towards + factor[:, None] * (place[mine] - towards)
     new = value(move)
-    gain = (place.shape[1] - 1) * factor.log() + new - values[mine]
+    gain = (place.shape[1] - 2) * factor.log() + new - values[mine]
     taken = mine[chance[2].log() < gain]
     at = taken - mine[0]
     place[taken], values[taken] = move[at], new[at]

@@ -18,8 +18,7 @@ from labelproof.judging.trust import MANY, MISLED, Trust
 
 Interval = tuple[float, float]
 
-RATE_SD, PRECISION_SD = 0.33, 0.70  # of the logits, what the model gets wrong
-CAUTION = 0.2  # taken from the logit of a stated precision
+RATE_SD, PRECISION_SD = 0.40, 0.70  # of the logits, what the model gets wrong
 WIDE = 0.50  # interval of the precision beyond which no single number is stated
 ENOUGH = 20  # suspects from which a single number is stated
 MORE_ERRORS = 1.25  # of the model for each wrong label, beyond which no single number is stated
@@ -90,7 +89,7 @@ def precision_curve(wrong: Floats, open_: Bools) -> list[Point]:
 
 
 def stated_precision(
-    wrong: Floats, suspects: Bools, free: Bools, trust: Trust, caution: float = CAUTION
+    wrong: Floats, suspects: Bools, free: Bools, trust: Trust
 ) -> tuple[float | None, Interval | None]:
     """The precision of the suspects and its interval; a number only where it can be relied on.
 
@@ -99,7 +98,6 @@ def stated_precision(
         suspects: (N,).
         free: (N,) labels that were judged and not reviewed.
         trust: with "none" nothing is stated, with "caution" an interval alone.
-        caution: what is taken from the logit.
     """
     found = precision_of(wrong, suspects, trust.misled)
     if trust.level == "none" or found is None:
@@ -111,7 +109,12 @@ def stated_precision(
     errs = trust.model_error > MORE_ERRORS * float(wrong[:, free].mean())
     if trust.level != "good" or not sure or errs or trust.misled > MISLED:
         return None, (low, high)
-    return float(sigmoid(logit(np.asarray([mean])) - caution)[0]), (low, high)
+    return mean, (low, high)
+
+
+def stated_rate(wrong: Floats, trust: Trust) -> float | None:
+    """The share of wrong labels; a number only where it can be relied on."""
+    return float(wrong.mean()) if trust.level == "good" and not trust.hidden else None
 
 
 def rate_interval(wrong: Floats, free: Bools, trust: Trust) -> Interval:

@@ -25,10 +25,7 @@ LIFT = 0.15  # over naming the largest class, below which a model is as good as 
 RECOGNISED = 0.75  # mean AUROC of the classes that speaks for the model all the same
 WRONG, OFTEN_WRONG = 0.45, 0.3  # expected error of the model for trust "none", and "caution"
 MISLEADING = (0.25, 0.40)  # shares of wrong labels from which on a model may be, and is, misled
-APART = (0.02, 0.04)  # by how much less often than believed right views agree, for the same
-LESS_SURE = 0.55  # the most that views can say of it: such models are half as sure as they seem
 SETTLED = 0.7  # reliability of votes from which labels are judged without a model
-HARDLY_ERRS = 0.9  # share of right predictions from which that is not asked
 MISLED = 0.5  # from which on no single number is stated
 NO_WITNESS = (
     "The model learnt next to nothing, so all rests on the votes: errors that annotators share "
@@ -47,6 +44,7 @@ class Trust:
     lift: float  # (agreement - majority) / (1 - majority)
     model_error: float  # expected error of held-out predictions, by the noise model
     ambiguous: bool = False  # contradicted labels may be wrong, or hard examples
+    hidden: bool = False  # most wrong labels are such as the model suggests: some go unseen
     misled: float = 0.0  # how far the model is surer than it should be, 0 to 1
 
     def describe(self) -> dict[str, Any]:
@@ -97,28 +95,6 @@ def misled_by_labels(copied: float, wrong: float) -> float:
     return copied**4 * _between(MISLEADING, wrong)
 
 
-def misled_by_views(views: Floats, truth: Floats) -> float:
-    """How far, 0 to 1, views (V, N, C) disagree more than they could if they were as good as said.
-
-    Two models of the same data err on the same examples. So they agree about as often as they are
-    right, or more often. Where they are believed to be right more often than they agree, their
-    errors were taken for wrong labels. Models that hardly err say nothing of this.
-
-    Args:
-        views: log-probabilities by several models.
-        truth: (N, C) probability of each true class that is believed.
-    """
-    said, at = views.argmax(2), np.arange(truth.shape[0])
-    right = [float(truth[at, one].mean()) for one in said]
-    apart = [
-        (right[i] + right[j]) / 2 - float((said[i] == said[j]).mean())
-        for i in range(len(said))
-        for j in range(i)
-        if (right[i] + right[j]) / 2 < HARDLY_ERRS
-    ]
-    return LESS_SURE * _between(APART, max(apart, default=0.0))
-
-
 def _between(ends: tuple[float, float], value: float) -> float:
     """0 up to the one end, 1 from the other on."""
     return float(np.clip((value - ends[0]) / (ends[1] - ends[0]), 0, 1))
@@ -131,6 +107,7 @@ def trust_of(
     *,
     judged: int,
     ambiguous: bool = False,
+    hidden: bool = False,
     misled: float = 0.0,
     seen: bool = False,
     votes: float | None = None,
@@ -143,7 +120,8 @@ def trust_of(
         truth: (N, C) probability of each true class before the label is seen.
         judged: classes that can be judged.
         ambiguous: whether contradicted labels may as well be hard examples.
-        misled: see `misled_by_labels` and `misled_by_views`.
+        hidden: whether most wrong labels are such as the model suggests.
+        misled: see `misled_by_labels`.
         seen: whether the scores are of networks that were trained on the labels.
         votes: how far votes alone settle the class of an example, 0 to 1; None without votes.
     """
@@ -167,6 +145,7 @@ def trust_of(
         lift=lift,
         model_error=error,
         ambiguous=ambiguous,
+        hidden=hidden,
         misled=misled,
     )
 

@@ -29,13 +29,17 @@ from labelproof.judging.crossfit import (
     fold_count,
     fold_works,
     follower,
+    part_of,
     scores_by_fold,
 )
 from labelproof.judging.numbers import Floats
+from labelproof.judging.sharpness import Near
 from labelproof.judging.stacking import MOST_NEIGHBOURED, MOST_NUMBERS, neighbours, regression
 from labelproof.training.log import Parts, Reporter
 from labelproof.training.run import collected, forward_all
 from labelproof.training.side_by_side import Beside, Work, at_once, beside, can_fork, one_thread
+
+SOME = 10_000  # of many examples, those that neighbours are looked for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +49,7 @@ class Unseen:
     scores: Tensor  # (N, C) of the method
     linear: CrossFit | None  # a regression, where there is one
     cheap: list[Floats]  # log-probabilities (N, C) of the views that take no network
+    near: Near | None  # what neighbours say of some, where those of all would take too long
 
 
 def unseen_views(
@@ -54,11 +59,11 @@ def unseen_views(
     told, count = follower(reporter), len(fold_works(again))
     progress = Parts(told, "judging labels without seeing them", count) if told else None
     try:
-        *folds, (linear, cheap) = _values(again, progress, begun)
+        *folds, (linear, cheap, near) = _values(again, progress, begun)
     finally:
         if progress:
             progress.finish()
-    return Unseen(scores=scores_by_fold(again, folds), linear=linear, cheap=cheap)
+    return Unseen(scores=scores_by_fold(again, folds), linear=linear, cheap=cheap, near=near)
 
 
 @contextmanager
@@ -123,21 +128,36 @@ def _can_fork(task: Task) -> bool:
     return task.x.resident and can_fork()
 
 
-def _cheap_views(again: Retraining, _: Reporter) -> tuple[CrossFit | None, list[Floats]]:
+def _cheap_views(
+    again: Retraining, _: Reporter
+) -> tuple[CrossFit | None, list[Floats], Near | None]:
     """Views of vectors (N, C) that take no network: a regression, and the nearest neighbours.
 
-    None of either for other kinds of data, and where it would take too long.
+    None of either for other kinds of data, and where it would take too long; of many vectors, what
+    neighbours say of some.
     """
     task = again.task
-    numbers = task.size * int(np.prod(task.x.shape))
-    if task.kind != "vectors" or (task.size > MOST_NEIGHBOURED and numbers > MOST_NUMBERS):
-        return None, []
+    if task.kind != "vectors":
+        return None, [], None
+    few = task.size <= MOST_NEIGHBOURED
+    near = None if few else _near(task, again.device)
+    if not few and task.size * int(np.prod(task.x.shape)) > MOST_NUMBERS:
+        return None, [], near
     x = plain_inputs(task, again.device)
     linear = regression(x, task.y, task.num_classes, again.folds, task.fixed, task.targets)
     said = [] if linear is None else [linear.log_probs]
-    if task.size <= MOST_NEIGHBOURED:
+    if few:
         said.append(neighbours(x, task.y, task.num_classes, copies(task.x)))
-    return linear, [view.double().numpy() for view in said]
+    return linear, [view.double().numpy() for view in said], near
+
+
+def _near(task: Task, device: torch.device) -> Near:
+    """The classes that neighbours name for some of the examples, among these alone."""
+    rng = torch.Generator().manual_seed(0)
+    rows = torch.randperm(task.size, generator=rng)[:SOME].sort().values
+    part = part_of(task, rows)
+    said = neighbours(plain_inputs(part, device), part.y, task.num_classes, copies(part.x))
+    return Near(rows=rows.numpy(), said=said.argmax(1).numpy())
 
 
 def plain_inputs(task: Task, device: torch.device) -> Tensor:

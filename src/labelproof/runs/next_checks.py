@@ -22,7 +22,8 @@ from labelproof.judging.next_check import (
     expected_gain,
     posterior_after,
 )
-from labelproof.run_files import SCORES
+from labelproof.run_files import SCORES, SUMMARY
+from labelproof.runs.folder import read_summary
 from labelproof.runs.reviewed import Reviewed
 from labelproof.runs.votes_file import read_votes
 from labelproof.runs.whom_to_ask import Ask, advisers
@@ -117,10 +118,18 @@ def _posterior(review: Reviewed, scores: torch.Tensor, decided: Mapping[int, int
     votes = _votes(review)
     if votes is None:
         given = torch.from_numpy(review.rows.labels())
-        return posterior_after(scores, given, index, codes)
+        return posterior_after(scores, given, index, codes, _right(review.folder))
     told = torch.full((len(scores),), -1)
     told[index] = codes
     return fit_crowd(votes, len(review.classes), scores, told).posterior
+
+
+def _right(folder: Path) -> float | None:
+    """How often the run believed its held-out predictions to be right; None in older runs."""
+    path = folder / SUMMARY
+    trust = read_summary(folder).get("trust") if path.is_file() else None
+    error = (trust or {}).get("model_error")
+    return None if error is None else 1 - error
 
 
 def _votes(review: Reviewed) -> Votes | None:

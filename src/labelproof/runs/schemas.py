@@ -115,7 +115,9 @@ class TrustRecord(Struct):
 
     level: Literal["good", "caution", "none"]
     reasons: list[str] = []
+    model_error: Share | None = None
     ambiguous: bool = False
+    hidden: bool = False
     misled: Share = 0.0
 
 

@@ -1,0 +1,149 @@
+"""How sure scores may be, by how often models agree."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import cohen_kappa_score
+
+from labelproof.judging.judgement import Evidence, judge_labels
+from labelproof.judging.many_labels import judge_many
+from labelproof.judging.noise_model import SHARPER, NoiseModel, Prior
+from labelproof.judging.numbers import Floats, Ints, log_softmax
+from labelproof.judging.sharpness import (
+    ALIKE,
+    AT_FIRST,
+    BY_LABELS,
+    BY_VIEWS,
+    UNSEEN,
+    Near,
+    kappa,
+    prior_of,
+    prior_of_right,
+    share_right,
+    sharpening,
+)
+
+CLASSES = 4
+
+
+def views_of(
+    truth: Ints, given: Ints, rng: np.random.Generator, blurred: float = 1.0, count: int = 3
+) -> Floats:
+    """Models that see the truth through the same blur and some of their own, fitted to labels."""
+    rate = float((given != truth).mean())
+    shared = 2.5 * np.eye(CLASSES)[truth] + blurred * rng.standard_normal((len(truth), CLASSES))
+    out = []
+    for _ in range(count):
+        own = shared + 0.7 * rng.standard_normal(shared.shape)
+        probs = np.exp(log_softmax(own))
+        out.append(np.log((1 - rate) * probs + rate / (CLASSES - 1) * (1 - probs)))
+    return np.stack(out)
+
+
+def labelled(
+    rate: float, blurred: float = 1.0, size: int = 2000, seed: int = 0
+) -> tuple[Floats, Ints, Ints]:
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(0, CLASSES, size)
+    shift = rng.integers(1, CLASSES, size) * (rng.random(size) < rate)
+    given = (truth + shift) % CLASSES
+    return views_of(truth, given, rng, blurred), given, truth
+
+
+def test_agreement_beyond_chance_is_cohens_kappa() -> None:
+    rng = np.random.default_rng(0)
+    one, other = rng.integers(0, 3, 500), rng.integers(0, 3, 500)
+    other[:200] = one[:200]
+    assert kappa(one, other, 3) == pytest.approx(cohen_kappa_score(one, other))
+    assert kappa(np.zeros(9, int), np.zeros(9, int), 2) == 0  # naming one class is no evidence
+
+
+def test_the_share_of_right_predictions_by_hand() -> None:
+    rng = np.random.default_rng(1)
+    labels = rng.integers(0, 4, 400)
+    said = np.stack([labels] * 3)
+    said[0, :40] = said[1, :40] = (labels[:40] + 1) % 4  # two models that are the same
+    said[2, 20:100] = (labels[20:100] + 1) % 4
+    stacked = labels.copy()
+    stacked[:30] = (labels[:30] + 1) % 4
+    k = cohen_kappa_score
+    lowest = k(said[0], said[2]) - (k(said[0], labels) + k(said[2], labels)) / 2
+    lowest += k(stacked, labels)
+    chance = np.bincount(stacked) / 400 @ (np.bincount(labels) / 400)
+    right = chance + (1 - chance) * (1 - (UNSEEN + ALIKE / 3) * (1 - lowest))
+    assert share_right(said, stacked, labels, 4) == pytest.approx(right)
+
+
+def test_sharpening_makes_scores_as_sure_as_they_are_right() -> None:
+    rng = np.random.default_rng(0)
+    scores = log_softmax(rng.standard_normal((3000, CLASSES)))
+    labels = rng.integers(0, CLASSES, 3000)
+    found = sharpening(scores, labels, 0.7)
+    given = torch.from_numpy(labels)
+    model = NoiseModel(torch.from_numpy(scores), given, torch.full_like(given, -1))
+    truth = model.truth(torch.tensor([[found]]).double())[0]
+    assert truth.max(1).values.mean().item() == pytest.approx(0.7, abs=0.002)
+
+
+def test_labels_and_views_share_in_the_sharpness() -> None:
+    views, given, _ = labelled(0.2)
+    scores, said = log_softmax(views.mean(0)), views.argmax(2)
+    rows = torch.from_numpy(given)
+    free = NoiseModel(torch.from_numpy(scores), rows, torch.full_like(rows, -1), AT_FIRST)
+    by_labels = float(free.fit(sharpen=True).shared[0, 0])
+    by_views = sharpening(scores, given, share_right(said, scores.argmax(1), given, CLASSES))
+    centre, spread = prior_of(said, scores, given).sharpen
+    assert centre == pytest.approx(BY_VIEWS * by_views + BY_LABELS * by_labels)
+    alone, wider = prior_of(said[:1], scores, given).sharpen
+    assert alone == pytest.approx(by_labels)
+    assert wider > spread == prior_of_right(scores, given, 0.8).sharpen[1]
+    two = log_softmax(scores[:, :2])
+    assert prior_of_right(two, given % 2, 0.8).sharpen[1] == wider
+    assert prior_of(said[:, :0], scores[:0], given[:0]) == Prior()
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.2, 0.4])
+@pytest.mark.parametrize("blurred", [0.7, 1.2])
+def test_the_noise_rate_follows_from_agreement(rate: float, blurred: float) -> None:
+    views, given, _ = labelled(rate, blurred)
+    found = judge_labels(Evidence(views=views, given=given))
+    wrong = float(1 - found.p_clean.mean())
+    low, high = found.noise_interval
+    assert wrong == pytest.approx(rate, abs=0.1)
+    assert low - 0.01 <= rate <= high
+
+
+def test_what_neighbours_say_of_some_counts_in_every_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    views, given, _ = labelled(0.3, 1.2)
+    rows = np.arange(0, 2000, 3)
+    alike, apart = views[0].argmax(1)[rows], views[2].argmax(1)[rows]
+
+    def error(said: Ints) -> float:
+        near = Near(rows=rows, said=said)
+        return judge_many(Evidence(views=views[:1], given=given, near=near)).trust.model_error
+
+    whole = error(apart)
+    assert error(alike) < whole - 0.05
+    monkeypatch.setattr("labelproof.judging.many_labels.PART", 1000)
+    assert error(apart) == pytest.approx(whole, abs=0.05)
+
+
+def test_what_a_person_told_moves_the_sharpness() -> None:
+    views, given, truth = labelled(0.3, 1.2)
+    values = log_softmax(views.mean(0))
+    right = float((values.argmax(1) == truth).mean())
+    best = sharpening(values, given, right)
+    scores, labels = torch.from_numpy(values), torch.from_numpy(given)
+    told = torch.full((2000,), -1)
+    unknown = NoiseModel(scores, labels, told).fit()
+    shares = unknown.shares(unknown.sharper())
+    expected = torch.tensor(SHARPER).double().square().mul(-0.5).softmax(0)
+    assert torch.allclose(shares, expected)
+    told[:400] = torch.from_numpy(truth[:400])
+    for away in (-0.8, 0.8):  # far too blunt, far too sharp
+        model = NoiseModel(scores, labels, told, Prior(sharpen=(best + away, 0.4))).fit()
+        shared = model.sharper()
+        mean = float((model.shares(shared) * shared[:, 0]).sum())
+        assert abs(mean - best) < 0.45
