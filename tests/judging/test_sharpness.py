@@ -14,6 +14,7 @@ from labelproof.judging.numbers import Floats, Ints, log_softmax
 from labelproof.judging.sharpness import (
     ALIKE,
     AT_FIRST,
+    BY_ITSELF,
     BY_LABELS,
     BY_VIEWS,
     UNSEEN,
@@ -95,7 +96,7 @@ def test_labels_and_views_share_in_the_sharpness() -> None:
     by_labels = float(free.fit(sharpen=True).shared[0, 0])
     by_views = sharpening(scores, given, share_right(said, scores.argmax(1), given, CLASSES))
     centre, spread = prior_of(said, scores, given).sharpen
-    assert centre == pytest.approx(BY_VIEWS * by_views + BY_LABELS * by_labels)
+    assert centre == pytest.approx(BY_VIEWS * by_views + BY_LABELS * by_labels + BY_ITSELF)
     alone, wider = prior_of(said[:1], scores, given).sharpen
     assert alone == pytest.approx(by_labels)
     assert wider > spread == prior_of_right(scores, given, 0.8).sharpen[1]

@@ -18,8 +18,8 @@ from labelproof.judging.trust import MANY, MISLED, Trust
 
 Interval = tuple[float, float]
 
-RATE_SD, PRECISION_SD = 0.40, 0.70  # of the logits, what the model gets wrong
-WIDE = 0.50  # interval of the precision beyond which no single number is stated
+RATE_SD, PRECISION_SD = 0.45, 0.80  # of the logits, what the model gets wrong
+WIDE = 0.55  # interval of the precision beyond which no single number is stated
 ENOUGH = 20  # suspects from which a single number is stated
 MORE_ERRORS = 1.25  # of the model for each wrong label, beyond which no single number is stated
 NOTHING_FOUND = 0.03  # lower end of the noise interval that cannot be told from 0
