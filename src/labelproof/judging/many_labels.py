@@ -1,7 +1,7 @@
 """Judging more labels than their samples fit into memory: in random parts, each by itself.
 
 A noise model is fitted to at most 300,000 scores, however many labels there are. So a random part
-of half a million labels tells as much of the noise as all of them. Labels that people reviewed, and
+of 200,000 labels tells as much of the noise as all of them. Labels that people reviewed, and
 those of rare classes, are in every part. What is said of all is the mean of what is said of the
 parts.
 
@@ -24,7 +24,7 @@ from labelproof.judging.statements import ClassVerdict, Interval, Point
 from labelproof.judging.suspects import Rule, chosen_by
 
 T = TypeVar("T", bound=np.generic)
-PART = 500_000  # labels judged at a time
+PART = 200_000  # labels judged at a time
 RARE = 100  # labels of a class in a part, below which each part has all of them
 LEVELS = ("none", "caution", "good")
 
