@@ -218,11 +218,11 @@ def test_one_number_is_stated_only_where_it_can_be_relied_on() -> None:
     assert stated_precision(wrong, np.arange(1000) < 19, free, trust())[0] is None
     assert stated_precision(wrong, suspects, free, trust(level="caution"))[0] is None
     few = np.where(suspects, 0.8, 0.0)[None].repeat(4, 0)  # 8% of all labels are wrong
-    assert stated_precision(few, suspects, free, trust(model_error=0.10))[0] == number
-    assert stated_precision(few, suspects, free, trust(model_error=0.101))[0] is None
+    assert stated_precision(few, suspects, free, trust(model_error=0.064))[0] == number
+    assert stated_precision(few, suspects, free, trust(model_error=0.065))[0] is None
     alone = np.concatenate([few, np.full((4, 500), 0.4)], 1)  # labels that nobody can judge
     more = np.arange(1500) < 1000
-    assert stated_precision(alone, np.arange(1500) < 100, more, trust(model_error=0.101))[0] is None
+    assert stated_precision(alone, np.arange(1500) < 100, more, trust(model_error=0.065))[0] is None
     assert stated_precision(wrong, suspects, free, trust(misled=0.2))[0] == number
     misled = stated_precision(wrong, suspects, free, trust(misled=0.51))
     assert misled[0] is None

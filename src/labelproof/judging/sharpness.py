@@ -27,7 +27,7 @@ from labelproof.judging.noise_model import NoiseModel, Prior
 from labelproof.judging.numbers import Floats, Ints
 
 UNSEEN, ALIKE = 1.1, 0.2  # errors for each one that shows; more with two classes than with ten
-BY_VIEWS, BY_LABELS, BY_ITSELF = 0.7, 0.25, 0.05  # of the ln a that either tells, and always
+BY_VIEWS, BY_LABELS, BY_ITSELF = 0.8, 0.15, 0.04  # of the ln a that either tells, and always
 SPREAD, LARGER_SPREAD = 0.3, 0.4  # of ln a around that, and with two classes or one view
 AT_FIRST = Prior(sharpen=(0.5, 0.5))  # for what labels tell
 BOUNDS = (-0.25, 2.5)  # of ln a
