@@ -19,7 +19,13 @@ from labelproof.judging.noise_model import NoiseModel, Prior
 from labelproof.judging.numbers import auroc, log_softmax, logit, mean_ranks, sigmoid
 from labelproof.judging.own_score import TEMPER, final_draws, own_evidence, shifted_to
 from labelproof.judging.stacking import neighbours, regression, stack
-from labelproof.judging.statements import precision_of, rate_interval, stated_precision, widened
+from labelproof.judging.statements import (
+    precision_of,
+    rate_interval,
+    stated_precision,
+    stated_rate,
+    widened,
+)
 from labelproof.judging.suspects import Rule, chosen_by, likelier_wrong, precise
 from labelproof.judging.trust import (
     NO_WITNESS,
@@ -223,6 +229,7 @@ def test_one_number_is_stated_only_where_it_can_be_relied_on() -> None:
     alone = np.concatenate([few, np.full((4, 500), 0.4)], 1)  # labels that nobody can judge
     more = np.arange(1500) < 1000
     assert stated_precision(alone, np.arange(1500) < 100, more, trust(model_error=0.065))[0] is None
+    assert stated_precision(few, suspects, free, trust(model_error=0.5), voted=True)[0] == number
     assert stated_precision(wrong, suspects, free, trust(misled=0.2))[0] == number
     misled = stated_precision(wrong, suspects, free, trust(misled=0.51))
     assert misled[0] is None
@@ -333,3 +340,10 @@ def test_labels_left_alone_are_ordered_by_held_out_scores_and_the_methods_own() 
 def test_equal_values_share_their_mean_rank() -> None:
     values = np.array([2.0, 1.0, 2.0, 5.0, 1.0, 2.0])
     assert mean_ranks(values).tolist() == rankdata(values).tolist() == [4, 1.5, 4, 6, 1.5, 4]
+
+
+def test_the_share_of_wrong_labels_is_a_number_only_where_none_are_hidden() -> None:
+    wrong = np.full((4, 1000), 0.2)
+    assert stated_rate(wrong, trust()) == pytest.approx(0.2)
+    assert stated_rate(wrong, trust(hidden=True)) is None
+    assert stated_rate(wrong, trust(level="caution")) is None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from labelproof.judging import many_labels
 from labelproof.judging.judgement import Evidence, judge_labels
 from labelproof.judging.numbers import log_softmax
 from labelproof.judging.suspects import Rule
+from labelproof.judging.trust import Trust
 
 N, C = 6000, 3
 
@@ -79,3 +82,14 @@ def test_what_one_part_cannot_state_is_not_stated_of_all():
     assert many_labels._mean([0.2, 0.8], [3, 1]) == pytest.approx(0.35)
     assert many_labels._mean([0.2, 0.8], [0, 0]) is None
     assert many_labels._interval([(0.1, 0.2), None], [1, 1]) is None
+
+
+def test_what_makes_any_part_doubtful_counts_for_all() -> None:
+    usual = Trust(level="good", reasons=(), agreement=0.8, majority=0.2, lift=0.75, model_error=0.1)
+    other = replace(usual, hidden=True, misled=0.4, model_error=0.3)
+    found = many_labels._trust([usual, other], [100, 300])
+    assert found.level == "good"
+    assert found.hidden
+    assert found.misled == 0.4
+    assert found.model_error == pytest.approx(0.25)
+    assert many_labels._trust([usual, replace(other, level="caution")], [1, 1]).level == "caution"

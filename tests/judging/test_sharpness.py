@@ -7,6 +7,7 @@ import pytest
 import torch
 from sklearn.metrics import cohen_kappa_score
 
+from labelproof.judging import noise_samples
 from labelproof.judging.judgement import Evidence, judge_labels
 from labelproof.judging.many_labels import judge_many
 from labelproof.judging.noise_model import SHARPER, NoiseModel, Prior
@@ -17,6 +18,7 @@ from labelproof.judging.sharpness import (
     BY_ITSELF,
     BY_LABELS,
     BY_VIEWS,
+    SOME,
     UNSEEN,
     Near,
     kappa,
@@ -24,6 +26,7 @@ from labelproof.judging.sharpness import (
     prior_of_right,
     share_right,
     sharpening,
+    some_of,
 )
 
 CLASSES = 4
@@ -148,3 +151,24 @@ def test_what_a_person_told_moves_the_sharpness() -> None:
         shared = model.sharper()
         mean = float((model.shares(shared) * shared[:, 0]).sum())
         assert abs(mean - best) < 0.45
+
+
+def test_what_a_person_told_of_any_example_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    views, given, truth = labelled(0.3, 1.2)
+    monkeypatch.setattr(noise_samples, "FEWEST", 500)
+    monkeypatch.setattr(noise_samples, "NUMBERS", 500 * CLASSES)
+    scores, told = log_softmax(views.mean(0)), truth.copy()
+    told[np.random.default_rng(0).permutation(2000)[:1000]] = -1
+    prior = Prior(sharpen=(0.0, 0.4))
+    before = noise_samples.explain(scores, given, np.full(2000, -1), prior=prior).truth
+    after = noise_samples.explain(scores, given, told, prior=prior).truth
+    right = float((scores.argmax(1) == truth).mean())
+    assert abs(after.max(1).mean() - right) < abs(before.max(1).mean() - right) / 2
+
+
+def test_labels_in_turn_are_sampled_like_others() -> None:
+    rng = np.random.default_rng(0)
+    given = np.arange(3 * SOME) % 3
+    scores = log_softmax(rng.standard_normal((len(given), 3)) + 2 * np.eye(3)[given])
+    _, some = some_of(scores, given)
+    assert some.bincount().min() > SOME / 4

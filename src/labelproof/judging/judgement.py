@@ -45,7 +45,7 @@ from labelproof.judging.trust import (
 )
 
 SCARCE = 0.5  # suspects for each label that is expected to be wrong, below which there are too few
-HIDDEN = 0.5  # of the wrong labels: such as the model suggests, from which on some go unseen
+HIDDEN = 0.6  # share of wrong labels that are what the model suggests: from there on some go unseen
 AMBIGUOUS = 0.2  # suspects for each contradicted label below which the data cannot tell
 
 
@@ -200,13 +200,13 @@ def _prior(part: Part, evidence: Evidence) -> Prior:
     near, rows = evidence.near, np.flatnonzero(part.rows)
     if near is not None:
         rows = near.rows[part.rows[near.rows]]
-    said = part.kept[evidence.views[:, rows][:, :, part.kept].argmax(2)]
-    if near is not None:
-        said = np.concatenate([said, near.said[part.rows[near.rows]][None]])
-    scores = log_softmax(part.scores[np.ix_(rows, part.kept)])
     places = np.full(part.scores.shape[1], -1)
     places[part.kept] = np.arange(len(part.kept))
-    return prior_of(places[said], scores, places[part.labels[rows]])
+    said = evidence.views[:, rows][:, :, part.kept].argmax(2)
+    if near is not None:
+        said = np.concatenate([said, places[near.said[part.rows[near.rows]]][None]])
+    scores = log_softmax(part.scores[np.ix_(rows, part.kept)])
+    return prior_of(said, scores, places[part.labels[rows]])
 
 
 def _stated(
@@ -217,11 +217,15 @@ def _stated(
     posterior: Floats,
     trust: Trust,
     own_weight: float,
+    *,
+    voted: bool = False,
 ) -> Judgement:
-    """All that is said, from samples of p(wrong) of the judged examples."""
+    """All that is said, from samples of p(wrong) of the judged examples, by votes or without."""
     everywhere, suspects = part.everywhere(wrong, part.left_alone()), part.mask(chosen)
     free = part.truth[part.rows] < 0
-    precision, interval = stated_precision(everywhere, suspects, part.mask(free), trust)
+    precision, interval = stated_precision(
+        everywhere, suspects, part.mask(free), trust, voted=voted
+    )
     low, high = rate_interval(wrong, free, trust)
     share = 1.0 if trust.level == "none" else float(free.mean())  # reviewed labels are right
     full = part.posterior(posterior, evidence.given)
@@ -280,7 +284,7 @@ def judge_by_votes(
         votes=reliability,
     )
     chosen = chosen_by(rule or Rule(), wrong, ~fixed, likelier_wrong(wrong, ~fixed))
-    found = _stated(part, evidence, wrong[None], chosen, posterior, trust, 0.0)
+    found = _stated(part, evidence, wrong[None], chosen, posterior, trust, 0.0, voted=True)
     return replace(found, weights=weights)
 
 

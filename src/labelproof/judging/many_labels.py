@@ -1,9 +1,9 @@
 """Judging more labels than their samples fit into memory: in random parts, each by itself.
 
 A noise model is fitted to at most 300,000 scores, however many labels there are. So a random part
-of 200,000 labels tells as much of the noise as all of them. Labels that people reviewed, and
-those of rare classes, are in every part. What is said of all is the mean of what is said of the
-parts.
+of 200,000 labels tells as much of the noise as all of them. Labels that people reviewed, those
+of rare classes, and those that neighbours were asked for, are in every part. What is said of all is
+the mean of what is said of the parts.
 
 Shapes: C classes, N examples.
 """
@@ -22,6 +22,7 @@ from labelproof.judging.numbers import Bools, Ints
 from labelproof.judging.sharpness import Near
 from labelproof.judging.statements import ClassVerdict, Interval, Point
 from labelproof.judging.suspects import Rule, chosen_by
+from labelproof.judging.trust import Trust
 
 T = TypeVar("T", bound=np.generic)
 PART = 200_000  # labels judged at a time
@@ -46,6 +47,8 @@ def split(evidence: Evidence, count: int, rng: np.random.Generator) -> list[Ints
     given, known = evidence.given, evidence.fixed
     shared: Bools = (np.bincount(given) < RARE * count)[given]
     shared = shared if known is None else shared | known
+    if evidence.near is not None:
+        shared[evidence.near.rows] = True
     needed = rng.permutation(np.flatnonzero(shared))[: PART // 2]
     own = rng.permutation(np.setdiff1d(np.arange(len(given)), needed))
     return [np.sort(np.concatenate([needed, part])) for part in np.array_split(own, count)]
@@ -108,7 +111,18 @@ def joined(parts: Sequence[Judgement], rows: Sequence[Ints], given: Ints) -> Jud
         scores=_placed([part.scores for part in parts], rows, len(given)),
         weights=np.average([part.weights for part in parts], axis=0, weights=sizes),
         own_weight=float(np.average([part.own_weight for part in parts], weights=sizes)),
-        trust=min((part.trust for part in parts), key=lambda trust: LEVELS.index(trust.level)),
+        trust=_trust([part.trust for part in parts], sizes),
+    )
+
+
+def _trust(parts: Sequence[Trust], sizes: Sequence[int]) -> Trust:
+    """The least trust of all parts, with what makes any of them doubtful."""
+    return replace(
+        min(parts, key=lambda trust: LEVELS.index(trust.level)),
+        model_error=float(np.average([part.model_error for part in parts], weights=sizes)),
+        ambiguous=any(part.ambiguous for part in parts),
+        hidden=any(part.hidden for part in parts),
+        misled=max(part.misled for part in parts),
     )
 
 

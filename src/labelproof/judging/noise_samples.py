@@ -51,13 +51,17 @@ def explain(
     rows = torch.randperm(size, generator=rng)[: max(FEWEST, NUMBERS // classes)]
     model = NoiseModel(values[rows], given[rows], known[rows], prior).fit()
     with torch.no_grad():
-        return applied(model.over(values, given, known), drawn(model, rng))
+        everywhere = model.over(values, given, known)
+        return applied(everywhere, drawn(model, everywhere, rng))
 
 
-def drawn(model: NoiseModel, rng: torch.Generator) -> Tensor:
-    """Samples (S, 4) of the shared parameters: of each ln a as many as it deserves."""
+def drawn(model: NoiseModel, everywhere: NoiseModel, rng: torch.Generator) -> Tensor:
+    """Samples (S, 4) of the shared parameters: of each ln a as many as it deserves.
+
+    What a person told of any example says so: `everywhere` is the model on all of them.
+    """
     samples = [sample(model, start, rng) for start in model.sharper()]
-    shares = model.shares(torch.stack([each.mean(0) for each in samples]))
+    shares = everywhere.shares(torch.stack([each.mean(0) for each in samples]))
     ends = (shares.cumsum(0) * DRAWS).round().long()
     counts = ends.diff(prepend=ends.new_zeros(1)).tolist()
     return torch.cat(

@@ -21,7 +21,7 @@ Interval = tuple[float, float]
 RATE_SD, PRECISION_SD = 0.45, 0.80  # of the logits, what the model gets wrong
 WIDE = 0.55  # interval of the precision beyond which no single number is stated
 ENOUGH = 20  # suspects from which a single number is stated
-MORE_ERRORS = 0.8  # of the model for each wrong label, beyond which no single number is stated
+MORE_ERRORS = 0.8  # errors of the model per wrong label, beyond which no single number is stated
 NOTHING_FOUND = 0.03  # lower end of the noise interval that cannot be told from 0
 LENGTHS = 30  # of the list, at which the curve is given
 Z90 = 1.645
@@ -89,7 +89,7 @@ def precision_curve(wrong: Floats, open_: Bools) -> list[Point]:
 
 
 def stated_precision(
-    wrong: Floats, suspects: Bools, free: Bools, trust: Trust
+    wrong: Floats, suspects: Bools, free: Bools, trust: Trust, *, voted: bool = False
 ) -> tuple[float | None, Interval | None]:
     """The precision of the suspects and its interval; a number only where it can be relied on.
 
@@ -98,6 +98,7 @@ def stated_precision(
         suspects: (N,).
         free: (N,) labels that were judged and not reviewed.
         trust: with "none" nothing is stated, with "caution" an interval alone.
+        voted: whether several annotators say who is wrong, the model or the label.
     """
     found = precision_of(wrong, suspects, trust.misled)
     if trust.level == "none" or found is None:
@@ -106,7 +107,7 @@ def stated_precision(
     if trust.ambiguous:  # nearly all of the contradicted may be wrong, or none
         return None, (0.0, max(high, 0.95))
     sure = free.sum() >= MANY and suspects.sum() >= ENOUGH and high - low <= WIDE
-    errs = trust.model_error > MORE_ERRORS * float(wrong[:, free].mean())
+    errs = not voted and trust.model_error > MORE_ERRORS * float(wrong[:, free].mean())
     if trust.level != "good" or not sure or errs or trust.misled > MISLED:
         return None, (low, high)
     return mean, (low, high)

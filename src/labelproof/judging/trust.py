@@ -129,7 +129,7 @@ def trust_of(
     agreement = float((scores.argmax(1) == labels).mean()) if size else 0.0
     majority = float(np.bincount(labels).max() / size) if size else 1.0
     lift = (agreement - majority) / max(1 - majority, 1e-9)
-    error = float(1 - truth.max(1).mean()) if size else 1.0
+    error = max(0.0, float(1 - truth.max(1).mean())) if size else 1.0
     weak = lift < LIFT and _mean_auroc(scores, labels) < RECOGNISED
     settled = weak and (votes or 0.0) >= SETTLED
     who = "The model itself is" if votes is None else "Votes and model together are"

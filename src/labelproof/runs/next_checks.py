@@ -14,7 +14,7 @@ from labelproof.data.plain_files import Refused, read_npy
 from labelproof.data.votes import BLANK, Votes
 from labelproof.errors import BadInput
 from labelproof.files import read_regular
-from labelproof.judging.annotators import fit_crowd
+from labelproof.judging.annotators import fit_checked
 from labelproof.judging.label_table import Codes, LabelRows, Numbers
 from labelproof.judging.next_check import (
     check_order,
@@ -121,7 +121,7 @@ def _posterior(review: Reviewed, scores: torch.Tensor, decided: Mapping[int, int
         return posterior_after(scores, given, index, codes, _right(review.folder))
     told = torch.full((len(scores),), -1)
     told[index] = codes
-    return fit_crowd(votes, len(review.classes), scores, told).posterior
+    return fit_checked(votes, len(review.classes), scores, told).posterior
 
 
 def _right(folder: Path) -> float | None:
