@@ -7,7 +7,7 @@ from typing import Any
 
 MOST_NAMED = 5  # classes named one by one
 NO_QUALITY = (
-    "How often annotators are right is not stated: these labels were not judged, or cannot be. "
+    "How surely annotators are right is not stated: these labels were not judged, or cannot be. "
     "More votes on each example, or a better model, would tell."
 )
 
