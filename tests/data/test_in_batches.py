@@ -266,29 +266,26 @@ print(peak() - before)
 """
 
 
+def peak_of(tables, folder, compression="snappy"):
+    """Kilobytes that a process needs more to read the second table, after the first."""
+    paths = [folder / f"{number}.parquet" for number in range(len(tables))]
+    for path, columns in zip(paths, tables, strict=True):
+        size = len(next(iter(columns.values())))
+        table = pa.table({**columns, "label": np.resize(LABELS, size)})
+        pq.write_table(table, path, row_group_size=10**6, compression=compression)
+    command = [sys.executable, "-c", PEAK, *map(str, paths), str(folder / "cache")]
+    return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
 def test_vectors_of_a_large_parquet_take_little_memory(tmp_path):
     rows = np.random.default_rng(0).normal(size=(120_000, 256)).astype("float32")  # 123 MB
-    paths = []
-    for size in (200, len(rows)):
-        paths.append(tmp_path / f"{size}.parquet")
-        vectors = lists(rows[:size], fixed=False)
-        table = pa.table({"v": vectors, "label": np.resize(LABELS, size)})
-        pq.write_table(table, paths[-1], row_group_size=10**6, compression="none")
-    command = [sys.executable, "-c", PEAK, *map(str, paths), str(tmp_path / "cache")]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert int(done.stdout) < 180e3  # kilobytes; read at once, they take twice their own 123 MB
+    tables = [{"v": lists(some, fixed=False)} for some in (rows[:200], rows)]
+    assert peak_of(tables, tmp_path, compression="none") < 180e3  # at once: twice 123 MB
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
 def test_many_columns_of_a_large_parquet_take_little_memory(tmp_path):
     rows = np.random.default_rng(0).normal(size=(110_000, 192)).astype("float32")  # 84 MB
-    paths = []
-    for size in (200, len(rows)):
-        paths.append(tmp_path / f"{size}.parquet")
-        columns = {f"f{i}": rows[:size, i] for i in range(rows.shape[1])}
-        table = pa.table({**columns, "label": np.resize(LABELS, size)})
-        pq.write_table(table, paths[-1], row_group_size=10**6)
-    command = [sys.executable, "-c", PEAK, *map(str, paths), str(tmp_path / "cache")]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert int(done.stdout) < 300e3  # kilobytes; all columns at a time take more than 400 MB
+    tables = [{f"f{i}": column for i, column in enumerate(some.T)} for some in (rows[:200], rows)]
+    assert peak_of(tables, tmp_path) < 300e3  # all at a time: over 400 MB
