@@ -1,4 +1,4 @@
-"""How a command ends badly: the input was wrong (exit 2), or the run failed (exit 1)."""
+"""How a command ends badly: the input was wrong (exit 2), or the run failed (exit 1); and notes."""
 
 
 class BadInput(ValueError):
@@ -11,3 +11,7 @@ class RunFailed(RuntimeError):
 
 class PeerLost(RuntimeError):
     """Another process of a run on several ended; the message says what to do."""
+
+
+class Note(UserWarning):
+    """A warning that commands show as a plain sentence."""

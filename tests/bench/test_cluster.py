@@ -82,7 +82,7 @@ def test_processes_of_a_run_share_gpus_and_cores(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 8)
     assert [runner.together(jobs) for jobs in (1, 2, 3, 16)] == [8, 4, 2, 1]
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
-    monkeypatch.setattr(gpus, "cores", lambda: 4)
+    monkeypatch.setattr(runner, "cores", lambda: 4)
     assert [runner.together(jobs) for jobs in (1, 4)] == [4, 1]
 
 

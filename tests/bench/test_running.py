@@ -258,7 +258,7 @@ def test_a_name_is_the_same_for_the_same_run_wherever_its_data_lies(tmp_path):
 
 @pytest.mark.parametrize(("jobs", "expected"), [(1, 4), (2, 2), (4, 1), (9, 1)])
 def test_processes_share_the_cores(monkeypatch, jobs, expected):
-    monkeypatch.setattr(gpus, "cores", lambda: 4)
+    monkeypatch.setattr(runner, "cores", lambda: 4)
     assert runner.threads(jobs) == expected
 
 

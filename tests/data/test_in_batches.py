@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import datasets
@@ -161,6 +162,39 @@ def test_a_large_table_is_encoded_in_batches(tmp_path, small, monkeypatch, toget
     like = load(path, small, like=disk)
     assert torch.equal(like.x.take(every), disk.x.take(every))
     assert not [*small.cache.glob(".*")]  # files of some columns are gone
+
+
+def test_nothing_of_some_columns_is_left_where_reading_is_killed(tmp_path):
+    path, cache = tmp_path / "table.parquet", tmp_path / "cache"
+    pq.write_table(pa.table({f"f{i}": ROWS[:, i] for i in range(7)} | {"label": LABELS}), path)
+    code = (
+        "import os, signal, sys; from pathlib import Path\n"
+        "from labelproof.data.readers import SourceOptions, in_batches, large_tables, load\n"
+        "large_tables.FITTED, large_tables.AT_A_TIME = 299, 3\n"
+        "in_batches._next_rows = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "load(sys.argv[1], SourceOptions(memory_gb=0, cache=Path(sys.argv[2])))"
+    )
+    ended = subprocess.run([sys.executable, "-c", code, str(path), str(cache)], check=False)
+    assert ended.returncode == -9
+    assert [file.suffix for file in cache.iterdir()] == [".partial"]  # the next run takes its place
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_large_data_set_of_texts_is_read_once(tmp_path, small, monkeypatch, named):
+    monkeypatch.setattr(large_tables, "FITTED", 299)
+    texts = [f"text number {row} speaks of {label}s" for row, label in enumerate(LABELS)]
+    as_saved = datasets.Dataset.from_dict({"text": texts, "label": LABELS})
+    as_saved.save_to_disk(str(tmp_path / "saved"))
+    pq.write_table(pa.table({"text": texts, "label": LABELS}), tmp_path / "t.parquet")
+
+    def read(*_: object) -> None:
+        raise AssertionError("rows were read that nobody uses")
+
+    monkeypatch.setattr(large_tables, "_spread_rows", read)
+    options = replace(small, text_column="text" if named else None)
+    for source in ("saved", "t.parquet"):
+        found = load(tmp_path / source, options)
+        assert found.captions[7] == texts[7]
 
 
 def test_a_large_data_set_of_columns_is_encoded_in_batches(tmp_path, small, monkeypatch):

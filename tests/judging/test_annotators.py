@@ -18,7 +18,7 @@ from labelproof.judging.agreement import (
     most_confused,
 )
 from labelproof.judging.annotators import dawid_skene, fit_checked, fit_crowd
-from labelproof.judging.crowd_em import Knobs, em, fit_scale, known_of
+from labelproof.judging.crowd_em import Knobs, agreeing_scale, em, known_of
 from labelproof.judging.vote_labels import labels_from_votes
 from labelproof.judging.vote_weights import crowdlab
 
@@ -171,18 +171,18 @@ def test_one_vote_each_still_gives_an_answer() -> None:
 
 def test_the_scale_of_scores_is_found_again() -> None:
     scores = torch.randn(500, 5, generator=torch.Generator().manual_seed(0)).double()
-    assert fit_scale(scores, (2.7 * scores).softmax(1), 1.0) == pytest.approx(2.7, rel=1e-4)
+    assert agreeing_scale(scores, (2.7 * scores).softmax(1), 1.0) == pytest.approx(2.7, rel=1e-4)
 
 
 def test_a_usual_scale_holds_where_examples_are_few() -> None:
     """Sure answers on separable scores would have the scale grow without end."""
     scores = torch.randn(60, 3, generator=torch.Generator().manual_seed(0)).double()
     sure = torch.eye(3).double()[scores.argmax(1)]
-    assert fit_scale(scores, sure, 1.0) > 50
-    assert fit_scale(scores, sure, 1.0, usual=1.0) < 20
+    assert agreeing_scale(scores, sure, 1.0) > 50
+    assert agreeing_scale(scores, sure, 1.0, usual=1.0) < 20
     many = scores.repeat(200, 1)
     soft = (2.7 * many).softmax(1)
-    assert fit_scale(many, soft, 1.0, usual=1.0) == pytest.approx(2.7, rel=1e-3)
+    assert agreeing_scale(many, soft, 1.0, usual=1.0) == pytest.approx(2.7, rel=1e-3)
 
 
 def test_matrices_are_pulled_together_as_far_as_annotators_are_alike() -> None:

@@ -6,8 +6,12 @@ import csv
 import json
 from pathlib import Path
 
+import datasets
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+import torch
 
 COLUMNS = "index,id,given,suggested,p_clean,p_suggested,margin,suspect"
 
@@ -355,3 +359,49 @@ def test_plan_looks_at_a_few_of_many_rows(labelproof, tmp_path):
     assert code == 0
     assert "10000 vectors of 1, in memory; 4000 of them were looked at" in out
     assert "Classes: 2 (a: 5000, b: 5000)" in out
+
+
+@pytest.mark.parametrize("rows", ["saved", "rows.parquet"])
+def test_plan_says_which_vectors_stay_on_disk(labelproof, vectors, rows):
+    found = np.load(vectors)
+    columns = {"v": list(np.repeat(found["x"], 20, axis=0)), "label": np.repeat(found["y"], 20)}
+    if rows == "saved":
+        datasets.Dataset.from_dict(columns).save_to_disk(rows)
+    else:
+        pq.write_table(pa.table(columns), rows)
+    for memory, held in ((1, "in memory"), (0.0001, "read from disk as needed")):
+        code, out, _ = labelproof("plan", rows, "--method", "ce", "--memory-gb", memory)
+        assert code == 0
+        assert f"4800 vectors of 8, {held}; 4000 of them were looked at" in out
+
+
+def test_a_folder_that_is_taken_is_refused_before_data_is_read(labelproof, tmp_path):
+    for name, said in (("run.json", "already holds a run"), ("notes.txt", "is no run folder")):
+        folder = tmp_path / name.split(".")[0]
+        folder.mkdir()
+        (folder / name).write_text("{}")
+        code, _, err = labelproof("fit", "no-such.csv", "--out", folder)
+        assert code == 2
+        assert said in err
+
+
+def test_where_there_is_no_compiler_a_sentence_says_so(labelproof, vectors, monkeypatch):
+    def broken(function, **_):
+        raise RuntimeError("No working C++ compiler found in somewhere: (None, 'g++')")
+
+    monkeypatch.setattr(torch, "compile", broken)
+    short = ("--method", "ce", "--epochs", 1, "--calibrate", "off", "--out", "run")
+    code, _, err = labelproof("fit", vectors, *short, "--compile")
+    assert code == 0
+    assert (
+        "\nnote: torch.compile fails here, so the run goes on without it: "
+        "there is no C++ compiler; install one, or name it in the variable CXX.\n" in f"\n{err}"
+    )
+    assert ".py" not in err
+
+
+def test_an_unknown_number_type_is_told_the_known_ones(labelproof, vectors):
+    code, _, err = labelproof("fit", vectors, "--precision", "fp8")
+    assert code == 2
+    assert "expected --precision to be auto or fp32 or bf16" in err
+    assert "but it is 'fp8'" in err

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from labelproof import pipeline
-from labelproof.errors import BadInput
+from labelproof.errors import BadInput, Note
 from labelproof.runs.spec import RunSpec
 from labelproof.training.trunk import fused, reproducible
 
@@ -53,7 +53,7 @@ def test_where_the_compiler_fails_trunks_stay_as_they_are(monkeypatch):
         raise RuntimeError("no compiler\nat length")
 
     monkeypatch.setattr(torch, "compile", broken)
-    with pytest.warns(UserWarning, match=r"torch.compile fails here, .* \(no compiler\)"):
+    with pytest.warns(Note, match=r"torch.compile fails here, .*without it: no compiler$"):
         assert fused(Doubling, torch.ones(2, 3), CPU) is Doubling
 
 

@@ -12,7 +12,7 @@ from labelproof.bench import gpus
 from labelproof.bench.cell import Cell, Experiment, Scale, Sources
 from labelproof.bench.grid_progress import place
 from labelproof.bench.results import is_done
-from labelproof.bench.runner import Launcher, run_cells
+from labelproof.bench.runner import Launcher, cores, run_cells
 from labelproof.errors import BadInput
 from labelproof.training.settings import nearest
 
@@ -22,7 +22,7 @@ SCALE: Scale = "small"
 
 def at_a_time() -> int:
     """Runs at a time unless told: one for each GPU that may be used, or for each core."""
-    return len(gpus.visible()) or gpus.cores()
+    return len(gpus.visible()) or cores()
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What runs of the bench compute on: the GPU with the fewest runs, or the cores there are."""
+"""Which GPUs runs of the bench may use, and which of them has the fewest runs."""
 
 from __future__ import annotations
 
@@ -21,14 +21,6 @@ def visible(environment: Mapping[str, str] = os.environ) -> tuple[str, ...]:
     count = torch.cuda.device_count()
     named = [word.strip() for word in environment.get(NAME, "").split(",") if word.strip()]
     return tuple(named[:count]) if named else tuple(map(str, range(count)))
-
-
-def cores() -> int:
-    """The cores that this process may use: `taskset`, Slurm or a container may allow fewer."""
-    from joblib import cpu_count  # slow to import
-
-    found: int = cpu_count()
-    return found
 
 
 def use_only(device: str, environment: MutableMapping[str, str] = os.environ) -> None:

@@ -103,14 +103,22 @@ def run_cells(
     return errors
 
 
+def cores() -> int:
+    """The cores that this process may use: `taskset`, Slurm or a container may allow fewer."""
+    from joblib import cpu_count  # slow to import
+
+    found: int = cpu_count()
+    return found
+
+
 def threads(jobs: int) -> int:
     """Threads of one process, so that all together use each core once."""
-    return max(1, gpus.cores() // jobs)
+    return max(1, cores() // jobs)
 
 
 def together(jobs: int) -> int:
     """Processes of one run, so that all runs together use each GPU, or each core, once."""
-    return max(1, (len(gpus.visible()) or gpus.cores()) // jobs)
+    return max(1, (len(gpus.visible()) or cores()) // jobs)
 
 
 def start(cell: Cell, cells: Path, threads: int, gpu: str = "", processes: int = 1) -> Running:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import shlex
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,6 +22,7 @@ from labelproof.cli.multilabel import runs_of
 from labelproof.cli.plan_lines import run_line, scratch_lines
 from labelproof.cli.read_data import read
 from labelproof.cli.specs import spec_from
+from labelproof.errors import Note
 from labelproof.judging import wording
 from labelproof.process_memory import paused
 from labelproof.report.sentences import many
@@ -131,22 +135,40 @@ def _usual_folder(spec: RunSpec) -> Path:
 def _run(spec: RunSpec, resume: bool, here: Ranks) -> None:
     """Carry out the spec; Ctrl-C says how to go on. One of several processes speaks."""
     console = Console(stderr=True, quiet=not here.first)
-    if resume and here.first and spec.out:
-        for note in _notes(spec.out, here):
+    if here.first and spec.out:
+        runfolder.check_free(spec.out, resume)  # reading the data may take long
+        for note in _notes(spec.out, here) if resume else ():
             console.print(f"note: {note}", highlight=False, soft_wrap=True)
     try:
         given = ranks.in_turn(lambda: read(spec, console))
         given = replace(given, command=tuple(sys.argv))
-        pipeline.run(
-            spec,
-            given,
-            resume=resume,
-            reporter=reporter_for(console) if here.first else None,
-            announce=partial(_announce, console) if _alone(spec, resume, here) else None,
-        )
+        with _shown_notes(console):
+            pipeline.run(
+                spec,
+                given,
+                resume=resume,
+                reporter=reporter_for(console) if here.first else None,
+                announce=partial(_announce, console) if _alone(spec, resume, here) else None,
+            )
     except KeyboardInterrupt:
         console.print(_stopped(spec, here.world), soft_wrap=True, highlight=False)
         sys.exit(130)
+
+
+@contextmanager
+def _shown_notes(console: Console) -> Iterator[None]:
+    """Show notes of the library as sentences, without the line of code that they come from."""
+    with warnings.catch_warnings():
+        usual = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *where: Any) -> None:
+            if issubclass(category, Note):
+                console.print(f"note: {message}", highlight=False, soft_wrap=True, markup=False)
+            else:
+                usual(message, category, *where)
+
+        warnings.showwarning = show
+        yield
 
 
 def _notes(folder: Path, here: Ranks) -> list[str]:

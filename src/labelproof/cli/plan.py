@@ -94,7 +94,7 @@ def _show(spec: RunSpec, details: bool, show_views: Path | None, console: Consol
     parts = pipeline.assemble(part, pipeline.Given(data=seen.examples))
     task = parts.prepared.task
     lines = [
-        data_line(raw, task),
+        data_line(raw, task, spec.reading.memory_gb),
         class_line(task),
         *file_lines(raw, tested, named=spec.test is not None),
         *duplicate_lines(read, test),

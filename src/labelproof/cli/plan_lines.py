@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import torch
+
 from labelproof.data.duplicates import find_duplicates, trained_on
 from labelproof.data.encoders.apply import Glance
 from labelproof.data.encoders.choose import AUTO, DEFAULT
@@ -24,16 +26,27 @@ from labelproof.views import VectorViews
 
 MINILM_SECONDS = 0.015  # a text on one core; loading it to measure takes longer than a plan may
 SHOWN = 10  # classes, duplicates and files listed one by one
+STAY = ("parquet", "hugging face")  # sources of rows that need not be in memory
 MOST_BYTES = 300e6  # of inputs that are compared with each other
 
 
-def data_line(examples: Examples, task: Task) -> str:
-    """How many examples of what, and how much of it was looked at."""
+def data_line(examples: Examples, task: Task, memory_gb: float) -> str:
+    """How many examples of what, where a run keeps them, and how much of it was looked at."""
     shape = " x ".join(map(str, examples.x.shape))
-    held = "in memory" if examples.x.resident else "read from disk as needed"
+    held = "in memory" if _fits(examples, memory_gb) else "read from disk as needed"
     text = f"Data:    {task.size} {examples.kind} of {shape}, {held}"
     told = examples.about.get(SAMPLE)
     return f"{text}; {told['read']} of them were looked at" if told else text
+
+
+def _fits(examples: Examples, memory_gb: float) -> bool:
+    """Whether a run holds all inputs in memory; a few that stand for many always are."""
+    can_stay = examples.kind == "images" or examples.about.get("source") in STAY
+    if not examples.x.resident or SAMPLE not in examples.about or not can_stay:
+        return examples.x.resident
+    one = examples.x.take(torch.zeros(1, dtype=torch.int64))
+    room = one.numel() * one.element_size() * len(examples)
+    return isinstance(examples.encoder, AnyTexts) or room <= memory_gb * 1e9
 
 
 def class_line(task: Task) -> str:

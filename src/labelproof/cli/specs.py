@@ -61,8 +61,8 @@ def _precision(given: Mapping[str, Any]) -> dict[str, Any]:
         return {"suspect_precision": float(text)}
     except ValueError:
         raise BadInput(
-            f"expected --precision to be a number such as 0.8, or one of "
-            f"{', '.join(get_args(Precision))}, but it is {text!r}."
+            f"expected --precision to be {' or '.join(get_args(Precision))} for the numbers of the "
+            f"network, or a number such as 0.8 for the suspects, but it is {text!r}."
         ) from None
 
 

@@ -197,7 +197,7 @@ def _picked(values: Sequence[str] | None, rows: Sequence[int]) -> list[str] | No
     return None if values is None else [values[row] for row in rows]
 
 
-LONGEST_CELL = 400  # letters
+LONGEST_SHOWN = 400  # letters
 
 
 class Captions(Sequence[str]):
@@ -239,4 +239,4 @@ def _shown(value: Any) -> str:
     if value is None or str(value) in ("nan", "NaT", "<NA>"):
         return ""
     text = f"{value:.6g}" if isinstance(value, float) else str(value)
-    return text if len(text) <= LONGEST_CELL else text[: LONGEST_CELL - 1] + "…"
+    return text if len(text) <= LONGEST_SHOWN else text[: LONGEST_SHOWN - 1] + "…"

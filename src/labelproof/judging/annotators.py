@@ -24,9 +24,9 @@ from labelproof.judging.crowd_em import (
     Crowd,
     Knobs,
     Known,
+    agreeing_scale,
     em,
     expected_counts,
-    fit_scale,
     known_of,
     own_rate,
     vote_logs,
@@ -206,6 +206,6 @@ def seen_alone(votes: Votes, crowd: Crowd, scores: Tensor) -> float:
     counts = expected_counts(known.votes, crowd.posterior, known.annotators)
     pulled = crowd.strength * own_rate(counts, crowd.pooled)
     logs = vote_logs(known.votes, counts + pulled, crowd.posterior)
-    scale = fit_scale(scores.double(), crowd.posterior, 1.0)
+    scale = agreeing_scale(scores.double(), crowd.posterior, 1.0)
     before = (scale * scores.double()).log_softmax(1)[known.votes.rows]
     return (before + logs).logsumexp(1).mean().item()

@@ -109,7 +109,7 @@ def known_of(
         annotators=len(votes.annotators),
         given=given,
         cast=ballots(long, given, classes),
-        usual=1.0 if scores is None else fit_scale(scores.double(), shares, 1.0),
+        usual=1.0 if scores is None else agreeing_scale(scores.double(), shares, 1.0),
     )
 
 
@@ -196,11 +196,11 @@ def _prior(known: Known, posterior: Tensor, scale: float, temper: float) -> tupl
     shares = (counts / counts.sum()).log()
     if known.scores is None:
         return shares, 0.0
-    scale = fit_scale(known.scores, posterior, scale, known.usual)
+    scale = agreeing_scale(known.scores, posterior, scale, known.usual)
     return temper * (scale * known.scores).log_softmax(1) + (1 - temper) * shares, scale
 
 
-def fit_scale(
+def agreeing_scale(
     scores: Tensor, posterior: Tensor, start: float, usual: float | None = None, most: int = 20_000
 ) -> float:
     """The scale under which softmax(scale · scores) is nearest to the posterior, by Newton.

@@ -117,18 +117,24 @@ def free_name(folder: Path) -> Path:
     return next(path for path in itertools.chain((folder,), others) if not path.exists())
 
 
-def begin(folder: Path, record: Mapping[str, Any], resume: bool) -> None:
-    """Make a new run folder, or check that an old one is of the same run."""
-    old = folder / RUN
-    if old.exists():
+def check_free(folder: Path, resume: bool) -> None:
+    """Refuse a folder in which no run can begin, or that holds one which is not to go on."""
+    if (folder / RUN).exists():
         if not resume:
             raise BadInput(
                 f"{folder} already holds a run; add --resume to continue it, or name another --out."
             )
+    elif folder.exists() and (not folder.is_dir() or not _empty(folder)):
+        raise BadInput(f"{folder} exists and is no run folder; name another --out.")
+
+
+def begin(folder: Path, record: Mapping[str, Any], resume: bool) -> None:
+    """Make a new run folder, or check that an old one is of the same run."""
+    check_free(folder, resume)
+    old = folder / RUN
+    if old.exists():
         _compare(folder, _as_asked(read_record(folder)), record)
         return
-    if folder.exists() and (not folder.is_dir() or not _empty(folder)):
-        raise BadInput(f"{folder} exists and is no run folder; name another --out.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         write_json(old, record)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from labelproof.data.task import Task
+from labelproof.errors import Note
 from labelproof.nets import build_trunk, choose_net, feature_width
 from labelproof.nets.pretrained import is_timm, pretrained
 from labelproof.training.run import Trunk
@@ -71,7 +72,18 @@ def fused(make: Trunk, example: Tensor, device: torch.device) -> Trunk:
     try:
         compiled().to(device)(example.to(device)).sum().backward()
     except Exception as error:  # a compiler can fail in any way
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
-        warnings.warn(f"torch.compile fails here, so it is not used ({reason})", stacklevel=2)
+        warnings.warn(
+            f"torch.compile fails here, so the run goes on without it: {_reason(error)}",
+            category=Note,
+            stacklevel=2,
+        )
         return make
     return compiled
+
+
+def _reason(error: Exception) -> str:
+    """What a compiler says, in one line."""
+    first = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+    if "No working C++ compiler" in first:
+        return "there is no C++ compiler; install one, or name it in the variable CXX."
+    return first

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-from labelproof.csv_files import plain
+from labelproof.csv_files import LONGEST_CELL, plain
 from labelproof.data.readers.file_names import printable
 from labelproof.errors import BadInput
 
@@ -21,7 +21,6 @@ DELIMITERS = (",", ";", "\t", "|")
 LABEL_NAMES = ("label", "labels", "class", "target", "category", "given", "noisy_label", "y")
 FILE_NAMES = ("file", "filename", "file_name", "path", "filepath", "file_path", "image",
               "image_path", "image_name", "img", "image_id")  # fmt: skip
-LONGEST_CELL = 2**28  # letters; the csv module refuses more than 131,072 unless told otherwise
 PACKED = {
     b"\x1f\x8b": "compressed (gzip); unpack it first",
     b"PK\x03\x04": "a zip archive or an Excel workbook; name it .xlsx, or unpack it first",

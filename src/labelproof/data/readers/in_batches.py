@@ -9,9 +9,10 @@ from __future__ import annotations
 import hashlib
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -75,29 +76,54 @@ class InBatches:
         found = OnDisk(path=path, start=0, size=self.size, width=self.width, dtype=self.dtype)
         if path.is_file() and path.stat().st_size == self.room:
             return found
+        with self.writing(cache), written_whole(path) as aside, aside.open("wb") as file:
+            self.write(file, cache)
+        return found
+
+    def write(self, file: IO[bytes], cache: Path) -> None:
+        """Write all of them, row by row."""
+        for rows in self._checked(cache):
+            file.write(np.ascontiguousarray(rows).reshape(-1).view(np.uint8).data)
+
+    @contextmanager
+    def writing(self, cache: Path) -> Iterator[None]:
+        """Make the cache for the block, and say in a sentence that it cannot be written."""
         try:
             cache.mkdir(parents=True, exist_ok=True)
-            with written_whole(path) as aside, aside.open("wb") as file:
-                for rows in self._checked(cache):
-                    file.write(np.ascontiguousarray(rows).reshape(-1).view(np.uint8).data)
+            yield
         except OSError as error:
             raise RunFailed(
                 f"the cache {printable(str(cache))} cannot be written ({error.strerror}); it needs "
                 f"{self.room / 1e9:.1f} GB for {self.what}, and for many columns as much again "
                 "while they are read: free some space or name another folder with --cache"
             ) from None
-        return found
 
 
 def beside_each_other(parts: Sequence[InBatches], cache: Path) -> Iterator[Rows]:
-    """Rows of all parts side by side; each part is first read alone, into a file."""
-    cache.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".columns-", dir=cache) as aside:
-        files = [part.on_disk(Path(aside)) for part in parts]
+    """Rows of all parts side by side; each part is first read alone.
+
+    It goes into a file without a name, of which nothing is left even where the process is killed.
+    """
+    with ExitStack() as opened:
+        files = []
+        for part in parts:
+            with part.writing(cache):
+                files.append(opened.enter_context(tempfile.TemporaryFile(dir=cache)))
+                part.write(files[-1], cache)
+                files[-1].seek(0)
         step = rows_a_batch(sum(part.width for part in parts))
         for begin in range(0, parts[0].size, step):
-            index = np.arange(begin, min(begin + step, parts[0].size))
-            yield np.concatenate([file.rows(index) for file in files], axis=1)
+            count = min(step, parts[0].size - begin)
+            yield np.concatenate(
+                [_next_rows(file, part, count) for file, part in zip(files, parts, strict=True)],
+                axis=1,
+            )
+
+
+def _next_rows(file: IO[bytes], part: InBatches, count: int) -> Rows:
+    """So many rows from where a file stands."""
+    room = count * part.room // part.size
+    return np.frombuffer(file.read(room), part.dtype).reshape(count, part.width)
 
 
 def as_kept(rows: Rows, dtype: str) -> Rows:

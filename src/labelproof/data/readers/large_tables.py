@@ -30,6 +30,7 @@ from labelproof.data.readers.table import (
 )
 
 FITTED = 100_000  # rows, evenly over a large table, that its columns are judged by
+FIRST = 1_000  # rows that are looked at before
 AT_A_TIME = 32  # columns that are read at a time
 
 
@@ -48,8 +49,8 @@ class TableSource:
 def is_large(table: TableSource, roles: Roles, how: Reading) -> bool:
     """Whether a table is encoded in batches."""
     options = how.options
-    large = 4 * table.size * len(table.columns) > options.memory_gb * 1e9
-    return large and options.sample is None and roles.annotator is None and table.size > FITTED
+    large = 4 * table.size * len(table.columns) > options.memory_gb * 1e9 and table.size > FITTED
+    return large and options.sample is None and roles.annotator is None and roles.text is None
 
 
 def load_large(
@@ -64,9 +65,13 @@ def load_large(
     encoder, left = (like.encoder if like is not None else None), {}
     warnings: tuple[str, ...] = ()
     if like is None:
-        sample = _spread_rows(table, [*roles.named, *table.columns])
+        columns = [*roles.named, *table.columns]
+        first = next(table.read(columns, FIRST)).to_pandas()  # texts show at once
+        if _other(used_columns(first, roles, how).roles):
+            return None
+        sample = _spread_rows(table, columns)
         used = used_columns(sample, roles, how)
-        if used.roles.text is not None or used.roles.file is not None:
+        if _other(used.roles):
             return None
         roles, left = used.roles, dict(used.left_out)
         encoder = fit_table(used.features, table.name)
@@ -88,6 +93,11 @@ def load_large(
     inputs = as_inputs(vectors.kept(how.options), what=vectors.what)
     encoded = EncodedRows(inputs=inputs, encoder=encoder, left_out=left, warnings=warnings)
     return from_frame(table.whole(roles.named), roles, how, about, 0, names, encoded=encoded)
+
+
+def _other(roles: Roles) -> bool:
+    """Whether examples are texts or pictures, not columns."""
+    return roles.text is not None or roles.file is not None
 
 
 def _spread_rows(table: TableSource, columns: Sequence[str]) -> Frame:
@@ -125,7 +135,7 @@ def _part(table: TableSource, encoder: TableEncoder) -> InBatches:
     """The rows as some columns encode them."""
     names = [column.name for column in encoder.columns]
 
-    def batches(cache: Path) -> Iterator[Any]:
+    def batches(_: Path) -> Iterator[Any]:
         place = 0
         for rows in table.read(names, rows_a_batch(len(names))):
             yield encoder.transform(rows.to_pandas(), table.name, place)
