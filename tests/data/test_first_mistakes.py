@@ -7,6 +7,7 @@ import pytest
 from source_files import picture
 
 from labelproof import pipeline
+from labelproof.data.duplicates import trained_on
 from labelproof.data.readers import SourceOptions, load
 from labelproof.errors import BadInput
 from labelproof.runs.spec import RunSpec
@@ -134,6 +135,18 @@ def test_test_data_that_is_trained_on_is_told(table):
     other = table(TABLE.replace(",0,", ",9,").replace(",1,", ",8,"), name="other.csv")
     given = pipeline.read(RunSpec(data=str(path), test=str(other)))
     assert "18 of 30 test examples" in given.data.about["warnings"][-1]
+
+
+@pytest.mark.parametrize("cached", [False, True])
+def test_pictures_in_memory_are_compared_with_those_on_disk(class_folder, tmp_path, cached):
+    root = class_folder(name="a")
+    options = SourceOptions(memory_gb=0, cache=tmp_path / "cache" if cached else None)
+    train, test = load(root, options), load(root)
+    assert test.x.resident
+    assert not train.x.resident
+    said = f"{len(test)} of {len(test)} test examples are in the training data too"
+    for one, other in ((train, test), (test, train)):
+        assert said in trained_on(one, other)[0]
 
 
 def test_rows_that_repeat_by_nature_are_not_told(table):

@@ -167,7 +167,7 @@ def _shown_notes(console: Console) -> Iterator[None]:
             else:
                 usual(message, category, *where)
 
-        warnings.showwarning = show
+        warnings.showwarning = show  # type: ignore[assignment]
         yield
 
 

@@ -167,7 +167,9 @@ def seen_scores(own: Tensor, of: Scores) -> Heard:
 def unseen_scores(result: Result, of: Scores, own: Tensor, said: Unseen, joins: bool) -> Heard:
     """The same with networks that were trained without the fold, and cheap views."""
     unseen, linear, together = said.scores, said.linear, None
-    views = np.stack([log_softmax(unseen.numpy()), *said.cheap])
+    views = log_softmax(unseen.numpy())[None]
+    if said.cheap:
+        views = np.concatenate([views, *(view[None] for view in said.cheap)])
     sure = _probabilities(spread_rows(unseen), of)
     if joins and linear is not None:
         together = join(unseen, linear, result.task.y)

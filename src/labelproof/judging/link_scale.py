@@ -17,7 +17,7 @@ from labelproof.judging.numbers import minimise
 LINK_EXAMPLES = 150  # at which the link goes half of the way to the judge's posterior
 MIDDLE = 1.25  # how much surer a link is where nobody can tell wrong labels from hard examples,
 FEW = 1000  # up to so many examples, and less with more
-MOST = 1_000_000  # examples that a scale is fitted to
+MOST = 200_000  # examples that a scale is fitted to
 FEWER = 300  # the same where the judge is less sure than the method
 
 

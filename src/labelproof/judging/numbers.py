@@ -18,8 +18,8 @@ STEPS = 80  # of L-BFGS, at the most
 
 def log_softmax(scores: Floats) -> Floats:
     """Scores (..., C) as log-probabilities."""
-    shifted = scores - scores.max(-1, keepdims=True)
-    out: Floats = shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
+    out: Floats = scores - scores.max(-1, keepdims=True)
+    out -= np.log(np.exp(out).sum(-1, keepdims=True))
     return out
 
 

@@ -65,7 +65,7 @@ class Parts(Reporter):
     def start(self, name: str, epochs: int, done: int, unit: str = "epochs") -> None:
         """The next part begins."""
         self._number += 1
-        self._epochs, self._line = epochs, {"epoch": done, "loss": 0.0}
+        self._epochs, self._line = epochs, {"epoch": done}
         self._inner.begin(f"fold {self._number} of {self._count}")
 
     def step(self) -> None:
@@ -147,7 +147,7 @@ class _Left(ProgressColumn):
 
 def describe(line: Mapping[str, Any]) -> str:
     """The numbers of an epoch as a phrase."""
-    parts = [f"loss {line['loss']:.3f}"]
+    parts = [f"loss {line['loss']:.3f}" if "loss" in line else "trained before"]
     if "selected" in line:
         parts.append(f"{line['selected']:.0%} of labels kept")
     if "test_accuracy" in line:
