@@ -5,7 +5,7 @@ far matrices are pulled together (κ), how much less evidence counts (τ), and h
 example are correlated (ρ). Here they are chosen.
 
 κ and τ are those with which votes that were hidden are predicted best (`hidden_votes`). With ρ the
-votes predict best what the classifier says; where that does not tell, ρ is chosen like κ and τ.
+votes foretell the classifier's scores best; where that does not tell, ρ is chosen like κ and τ.
 
 Shapes: N examples, A annotators, C classes, V votes.
 """
@@ -151,26 +151,25 @@ def _tried(
 
 
 def _by_witness(known: Known) -> tuple[Knobs, bool]:
-    """Knobs with the ρ under which votes predict the classifier best, and whether that tells.
+    """Knobs with the ρ under which votes foretell the classifier best, and whether that tells.
 
-    Other votes cannot tell how far votes go together: they fall for the same lures. Of values that
-    chance may have put apart, the smallest is taken.
+    Other votes cannot tell how far votes go together: they fall for the same lures. The classifier
+    tells nothing where every value foretells it as well as the best, but for chance.
     """
     if known.scores is None:
         return Knobs(), False
-    start = em(known, Knobs())
-    heard = [start]
+    heard = [em(known, Knobs())]
     for value in GRIDS["correlation"][1:]:
-        heard.append(em(known, replace(start.knobs, correlation=value), start=start))
+        knobs = replace(heard[0].knobs, correlation=value)
+        heard.append(em(known, knobs, start=heard[0]))
         if all(_ahead(one, heard[-1]) for one in heard[-1 - PATIENCE : -1]):
             break
     best = max(heard, key=lambda crowd: crowd.witnessed.mean().item())
-    level = next(crowd for crowd in heard if not _ahead(best, crowd))
-    return level.knobs, level is not start
+    return best.knobs, any(_ahead(best, crowd) for crowd in heard)
 
 
 def _ahead(one: Crowd, other: Crowd) -> bool:
-    """Whether votes predict the classifier better in one than in another, beyond chance."""
+    """Whether votes foretell the classifier better in one than in another, beyond chance."""
     apart = one.witnessed - other.witnessed
     return bool(apart.mean() > SURE * apart.std() / len(apart) ** 0.5)
 

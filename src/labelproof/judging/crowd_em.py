@@ -50,7 +50,7 @@ class Crowd:
     temper: float  # τ
     correlation: float  # ρ
     steps: int  # of EM until nothing changed
-    witnessed: Tensor  # (N,) log-probability of what the classifier names, given the votes alone
+    witnessed: Tensor  # (N,) how far the votes alone foretell the classifier, in nats
     told: Tensor | None  # (N,) classes that a person has told for sure, else -1
     predicted: float = math.nan  # mean log-probability of votes hidden from such fits
     untold: Crowd | None = None  # the same votes without what was told, where that is asked for
@@ -137,7 +137,7 @@ def em(known: Known, knobs: Knobs, start: Crowd | None = None, most: int = STEPS
         temper=knobs.temper,
         correlation=knobs.correlation,
         steps=step,
-        witnessed=_witnessed(known, posterior, logs, knobs),
+        witnessed=_witnessed(known, posterior, logs, knobs, scale),
         told=known.told,
     )
 
@@ -247,17 +247,21 @@ def _posterior(known: Known, prior: Tensor, logs: Tensor, knobs: Knobs) -> Tenso
     return known.with_told((prior + knobs.temper * said).softmax(1))
 
 
-def _witnessed(known: Known, posterior: Tensor, logs: Tensor, knobs: Knobs) -> Tensor:
-    """Log-probability (N,) of the class that the classifier names, given the votes alone."""
+def _witnessed(
+    known: Known, posterior: Tensor, logs: Tensor, knobs: Knobs, together: float
+) -> Tensor:
+    """log P(scores | votes) / P(scores), (N,): how far the votes alone foretell the classifier.
+
+    Its scale lies halfway between two: the one that fits the votes alone, which is too small where
+    they are unsure, and the one of both together, which grows the less the votes count.
+    """
     if known.scores is None:
         return posterior.new_zeros(len(posterior))
-    named, classes = known.scores.argmax(1), posterior.shape[1]
-    counts = posterior.new_zeros(classes, classes).index_add_(0, named, posterior).T
-    own = normalised(counts + _slightly_right(classes)).log()[:, named].T
     shares = normalised(posterior.sum(0) + 1).log()
     said = of_all(known.cast, logs, knobs.correlation)
     before = (shares + knobs.temper * said).log_softmax(1)
-    return (before + own).logsumexp(1)
+    scale = math.sqrt(together * fit_scale(known.scores, before.exp(), known.usual))
+    return (before + (scale * known.scores).log_softmax(1) - shares).logsumexp(1)
 
 
 def _slightly_right(classes: int) -> Tensor:

@@ -214,7 +214,8 @@ def with_majority(
     )
     names = np.array(coded.classes, dtype=object)[coded.labels]
     used = [name for name in (*roles.annotators, roles.annotator) if name is not None]
-    frame = frame.drop(columns=used).assign(**{CONSENSUS: names})
+    frame = frame.drop(columns=used).copy()  # in one piece: pandas warns of many small ones
+    frame[CONSENSUS] = names
     return frame, replace(roles, label=CONSENSUS), coded
 
 
