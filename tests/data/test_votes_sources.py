@@ -55,13 +55,25 @@ def test_long_tables(tmp_path: Path) -> None:
     _check(found)
     assert found.ids == list("abcd")
     assert found.x.shape == (2,)
+    _check(load(tmp_path / "l.csv", SourceOptions(annotator_column="who")))  # its name is usual
+    _long().rename(columns={"id": "number"}).to_csv(tmp_path / "n.csv", index=False)
     with pytest.raises(BadInput, match="--id-column"):
-        load(tmp_path / "l.csv", SourceOptions(annotator_column="who"))
+        load(tmp_path / "n.csv", SourceOptions(annotator_column="who"))
     changed = _long().reset_index(drop=True)
     changed.loc[0, "weight"] = 7.0
     changed.to_csv(tmp_path / "l.csv", index=False)
     with pytest.raises(BadInput, match="'a' has different ones in column 'weight'"):
         load(tmp_path / "l.csv", options)
+
+
+def test_a_column_of_people_that_no_option_names_is_pointed_out(tmp_path: Path) -> None:
+    table = pd.DataFrame({"a": range(40), "Worker": ["ann", "bob"] * 20, "label": [0, 1, 1, 0] * 10})
+    table.to_csv(tmp_path / "t.csv", index=False)
+    notes = load(tmp_path / "t.csv").about["warnings"]
+    assert any("add --annotator-column Worker" in note for note in notes)
+    named = SourceOptions(annotator_column="Worker", id_column="a")
+    notes = load(tmp_path / "t.csv", named).about["warnings"]
+    assert not any("--annotator-column" in note for note in notes)
 
 
 def test_npz(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ from labelproof.judging.statements import (
 from labelproof.judging.suspects import Rule, chosen_by, likelier_wrong, precise
 from labelproof.judging.trust import (
     NO_WITNESS,
+    TWO_VOTES,
     Trust,
     contradicted,
     doubts,
@@ -300,6 +301,16 @@ def test_levels_of_trust() -> None:
     assert trust_of(poor, labels, sure, judged=3, votes=0.6).level == "none"
     assert trust_of(poor, labels, sure, judged=3, votes=0.8).reasons == (NO_WITNESS,)
     assert doubts(trust()) == []
+
+
+def test_two_votes_an_example_give_intervals_alone() -> None:
+    """Two people who share an error agree like two who are right."""
+    labels = np.repeat(np.arange(3), 400)
+    scores = np.log(np.full((1200, 3), 0.1) + 0.7 * np.eye(3)[labels])
+    sure = np.eye(3)[labels]
+    few = trust_of(scores, labels, sure, judged=3, votes=0.8, each=2.2)
+    assert (few.level, few.reasons) == ("caution", (TWO_VOTES,))
+    assert trust_of(scores, labels, sure, judged=3, votes=0.8, each=3.0).level == "good"
 
 
 def test_auroc_against_pairs() -> None:

@@ -196,9 +196,15 @@ def judged_labels(
     """What the judge says of the labels, and the scale of the link that follows from it."""
     evidence = evidence_of(result, heard)
     if crowd:  # votes say more of a label than how training went
-        assert result.task.votes is not None
-        sure = reliability(result.task.votes, result.task.num_classes)
-        judged = judge_by_votes(evidence, crowd.posterior.numpy(), rule, reliability=sure)
+        votes = result.task.votes
+        assert votes is not None
+        judged = judge_by_votes(
+            evidence,
+            crowd.posterior.numpy(),
+            rule,
+            reliability=reliability(votes, result.task.num_classes),
+            each=votes.given.double().mean().item(),
+        )
         return judged, fit_scale(heard.unseen, crowd.posterior)
     judged, before = judge_many(evidence, rule, seed=seed), _before_review(result.task)
     scale = link_scale(

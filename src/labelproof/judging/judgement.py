@@ -257,11 +257,17 @@ def _stated(
 
 
 def judge_by_votes(
-    evidence: Evidence, posterior: Floats, rule: Rule | None = None, *, reliability: float = 0.0
+    evidence: Evidence,
+    posterior: Floats,
+    rule: Rule | None = None,
+    *,
+    reliability: float = 0.0,
+    each: float | None = None,
 ) -> Judgement:
     """The judgement where several annotators and the model together gave a posterior (N, C).
 
     Votes of a high `reliability` (0 to 1) need no model: one that learnt nothing does no harm.
+    Where there are few of them on an example (`each`, a mean), no single numbers are stated.
     """
     weights, scores = stack(evidence.views, evidence.given)
     size, classes = scores.shape
@@ -282,6 +288,7 @@ def judge_by_votes(
         judged=classes,
         seen=evidence.seen,
         votes=reliability,
+        each=each,
     )
     chosen = chosen_by(rule or Rule(), wrong, ~fixed, likelier_wrong(wrong, ~fixed))
     found = _stated(part, evidence, wrong[None], chosen, posterior, trust, 0.0, voted=True)

@@ -27,6 +27,11 @@ WRONG, OFTEN_WRONG = 0.45, 0.3  # expected error of the model for trust "none", 
 MISLEADING = (0.25, 0.40)  # shares of wrong labels from which on a model may be, and is, misled
 SETTLED = 0.7  # reliability of votes from which labels are judged without a model
 MISLED = 0.5  # from which on no single number is stated
+FEW_VOTES = 2.5  # an example, on the mean, below which annotators' shared errors stay unseen
+TWO_VOTES = (
+    "Most examples have at most two votes, so errors that annotators share cannot be told from "
+    "right labels. A third vote on some of them would tell more."
+)
 NO_WITNESS = (
     "The model learnt next to nothing, so all rests on the votes: errors that annotators share "
     "cannot be seen."
@@ -111,6 +116,7 @@ def trust_of(
     misled: float = 0.0,
     seen: bool = False,
     votes: float | None = None,
+    each: float | None = None,
 ) -> Trust:
     """Rules on held-out agreement, size, and the noise model's view of the model's errors.
 
@@ -124,6 +130,7 @@ def trust_of(
         misled: see `misled_by_labels`.
         seen: whether the scores are of networks that were trained on the labels.
         votes: how far votes alone settle the class of an example, 0 to 1; None without votes.
+        each: votes an example, on the mean; None without votes.
     """
     size = len(labels)
     agreement = float((scores.argmax(1) == labels).mean()) if size else 0.0
@@ -137,6 +144,8 @@ def trust_of(
     caution = _reasons_for_care(size, error, ambiguous, misled, seen, who) if size else []
     if settled:
         caution.append(NO_WITNESS)
+    if each is not None and each < FEW_VOTES:
+        caution.append(TWO_VOTES)
     return Trust(
         level="none" if none else "caution" if caution else "good",
         reasons=tuple(none or caution),

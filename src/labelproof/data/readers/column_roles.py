@@ -21,6 +21,7 @@ from labelproof.data.readers.vote_table import pick_annotators
 from labelproof.errors import BadInput
 
 TEXT_NAMES = ("text", "sentence", "review", "comment", "message", "content", "document", "title")
+PEOPLE = ("annotator", "worker", "rater")
 LONG = 20  # mean length from which words are texts rather than categories
 
 
@@ -59,10 +60,11 @@ def assign(header: Sequence[str], how: Reading, path: Path) -> Roles:
         return _assign_beside(header, options, path)
     several = _annotators(header, options, name)
     wanted = (header, options.label_column, LABEL_NAMES, path, "--label-column")
+    usual = () if options.annotator_column is None else ("id",)  # of rows that are votes
     return Roles(
         label=None if several else required(*wanted, "labels"),
         truth=pick(header, options.truth_name, (), path, "--truth-key"),
-        id=pick(header, options.id_column, (), path, "--id-column"),
+        id=pick(header, options.id_column, usual, path, "--id-column"),
         file=pick(header, options.file_column, (), path, "--file-column"),
         text=pick(header, options.text_column, (), path, "--text-column"),
         group=pick(header, options.group, (), path, "--group"),
@@ -214,6 +216,16 @@ def unused_texts(features: Frame) -> dict[str, str]:
         for name in features.columns
         if kind_of(features[name]) == "category" and holds_texts(features[name])
     }
+
+
+def votes_unnamed(features: Frame) -> tuple[str, ...]:
+    """A note where a column seems to say who gave the label of a row."""
+    names = [str(name) for name in features.columns if str(name).lower() in PEOPLE]
+    return tuple(
+        f"the column {name!r} seems to say who gave a label: if several people labelled an "
+        f"example, add --annotator-column {quote(name)}"
+        for name in names
+    )
 
 
 def _agreement(series: Any, labels: npt.NDArray[Any], classes: set[str]) -> float:

@@ -36,6 +36,7 @@ from labelproof.data.readers.column_roles import (
     read_ids,
     recognise,
     unused_texts,
+    votes_unnamed,
 )
 from labelproof.data.readers.delimited import is_number
 from labelproof.data.readers.file_names import outside, printable
@@ -156,6 +157,8 @@ def used_columns(
     if alone:
         left_out |= dict.fromkeys(map(str, features.columns), BESIDE)
     notes = (*copied.values(), *texts.values())
+    if not (roles.annotator or roles.annotators or how.options.labels):
+        notes = (*notes, *votes_unnamed(features))
     if encoded is not None:
         left_out, features = {**left_out, **encoded.left_out}, frame[[]]
     return _Used(roles=roles, features=features, left_out=left_out, notes=notes)

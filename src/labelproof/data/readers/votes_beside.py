@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from labelproof.data.encoders.columns import Frame
-from labelproof.data.readers.column_roles import Roles
+from labelproof.data.readers.column_roles import PEOPLE, Roles
 from labelproof.data.readers.delimited import (
     FILE_NAMES,
     LABEL_NAMES,
@@ -38,7 +38,6 @@ from labelproof.data.readers.vote_table import (
 from labelproof.errors import BadInput
 
 IDS = ("id", "index", "example", "row", *FILE_NAMES)
-PEOPLE = ("annotator", "worker", "rater")
 SHOWN = 3  # ids in a note
 
 
