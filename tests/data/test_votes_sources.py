@@ -67,7 +67,9 @@ def test_long_tables(tmp_path: Path) -> None:
 
 
 def test_a_column_of_people_that_no_option_names_is_pointed_out(tmp_path: Path) -> None:
-    table = pd.DataFrame({"a": range(40), "Worker": ["ann", "bob"] * 20, "label": [0, 1, 1, 0] * 10})
+    pairs = [number for number in range(20) for _ in range(2)]
+    votes = {"Worker": ["ann", "bob"] * 20, "label": [0, 0, 1, 1] * 10}
+    table = pd.DataFrame({"a": pairs, "b": pairs, **votes})
     table.to_csv(tmp_path / "t.csv", index=False)
     notes = load(tmp_path / "t.csv").about["warnings"]
     assert any("add --annotator-column Worker" in note for note in notes)

@@ -44,9 +44,12 @@ class Roles:
         parts = (self.label, self.truth, self.id, self.file, self.text, self.group, self.annotator)
         return (*(name for name in parts if name is not None), *self.annotators)
 
-    def present(self) -> dict[str, str]:
-        """Roles that a column plays, for run.json; a consensus is no column of the file."""
-        several = bool(self.annotators or self.annotator)
+    def present(self, *, voted: bool = False) -> dict[str, str]:
+        """Roles that a column plays, for run.json; a consensus of votes is no column of the file.
+
+        `voted` says that there are votes, also where they came from another file.
+        """
+        several = bool(voted or self.annotators or self.annotator)
         parts = {role: name for role, name in asdict(self).items() if isinstance(name, str)}
         return {role: name for role, name in parts.items() if not (several and role == "label")}
 

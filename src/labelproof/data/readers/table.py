@@ -101,7 +101,7 @@ def from_frame(
     given = frame[roles.label].to_numpy(dtype=object) if roles.label else None
     used = used_columns(frame, roles, how, encoded)
     roles, features = used.roles, used.features
-    about = {**about, "columns": roles.present(), "left_out": used.left_out}
+    about = {**about, "columns": roles.present(voted=bool(votes)), "left_out": used.left_out}
     beside = Told(
         given=given,
         truth=frame[roles.truth].to_numpy(dtype=object) if roles.truth else None,
