@@ -69,7 +69,8 @@ def test_long_tables(tmp_path: Path) -> None:
 def test_a_column_of_people_that_no_option_names_is_pointed_out(tmp_path: Path) -> None:
     pairs = [number for number in range(20) for _ in range(2)]
     votes = {"Worker": ["ann", "bob"] * 20, "label": [0, 0, 1, 1] * 10}
-    table = pd.DataFrame({"a": pairs, "b": pairs, **votes})
+    sizes = np.random.default_rng(0).normal(size=20).repeat(2)
+    table = pd.DataFrame({"a": pairs, "size": sizes, **votes})
     table.to_csv(tmp_path / "t.csv", index=False)
     notes = load(tmp_path / "t.csv").about["warnings"]
     assert any("add --annotator-column Worker" in note for note in notes)

@@ -260,7 +260,7 @@ def _witnessed(
     shares = normalised(posterior.sum(0) + 1).log()
     said = of_all(known.cast, logs, knobs.correlation)
     before = (shares + knobs.temper * said).log_softmax(1)
-    scale = math.sqrt(together * fit_scale(known.scores, before.exp(), known.usual))
+    scale = math.sqrt(together * agreeing_scale(known.scores, before.exp(), known.usual))
     return (before + (scale * known.scores).log_softmax(1) - shares).logsumexp(1)
 
 
