@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from drawn import drawn
+from scipy.optimize import minimize
 from scipy.stats import rankdata
 
 from labelproof.errors import BadInput
@@ -18,7 +19,7 @@ from labelproof.judging.judgement import Part
 from labelproof.judging.noise_model import NoiseModel, Prior
 from labelproof.judging.numbers import auroc, log_softmax, logit, mean_ranks, sigmoid
 from labelproof.judging.own_score import TEMPER, final_draws, own_evidence, shifted_to
-from labelproof.judging.stacking import neighbours, regression, stack
+from labelproof.judging.stacking import neighbours, neighbours_in_time, regression, stack
 from labelproof.judging.statements import (
     precision_of,
     rate_interval,
@@ -48,6 +49,40 @@ def test_a_view_of_noise_gets_no_weight_and_a_flat_one_is_sharpened() -> None:
     assert weights[0] == pytest.approx(2, rel=0.1)  # the labels follow 2 x the first view
     assert weights[1] < 0.1
     assert np.allclose(np.exp(scores).sum(1), 1)
+
+
+def test_a_view_that_imitates_wrong_labels_gets_less_than_likelihood_gives_it() -> None:
+    rng = np.random.default_rng(2)
+    logits = 3 * rng.standard_normal((4000, 3))
+    true = (logits + rng.gumbel(size=logits.shape)).argmax(1)
+    odd = rng.random(4000) < 0.5  # half of the examples of class 0 are called 1, and it shows
+    labels = np.where(odd & (true == 0), 1, true)
+    noise = rng.standard_normal((2, 4000, 3))
+    knows = log_softmax(logits + noise[0])
+    imitates = log_softmax(logits + noise[1] + 3 * odd[:, None] * np.array([-1, 1, 0]))
+    views = np.stack([knows, imitates])
+    weights, scores = stack(views, labels)
+
+    def lost(w: np.ndarray, q: float) -> float:
+        """The objective by numpy; q = 0 is the negative log-likelihood."""
+        said = log_softmax(np.tensordot(np.exp(w), views, 1))[np.arange(4000), labels]
+        loss = -said if q == 0 else (1 - np.exp(q * said)) / q
+        return float(loss.mean() + 0.5 / 4000 * ((w - np.log(0.5)) ** 2).sum())
+
+    likely = minimize(lost, np.log([0.5, 0.5]), (0.0,)).x
+    robust = minimize(lost, likely, (0.6,)).x
+    assert np.diff(np.log(weights)) == pytest.approx(np.diff(robust), abs=0.02)
+    assert np.diff(np.log(weights))[0] < np.diff(likely)[0]
+    scales = np.linspace(-2, 2, 401)
+    best = scales[np.argmin([lost(robust + scale, 0) for scale in scales])]
+    assert np.log(weights).mean() == pytest.approx((robust + best).mean(), abs=0.05)
+
+
+def test_neighbours_of_many_examples_are_found_where_vectors_are_short() -> None:
+    assert neighbours_in_time(20_000, 10_000)
+    assert neighbours_in_time(50_000, 256)
+    assert not neighbours_in_time(50_000, 768)
+    assert not neighbours_in_time(70_000, 2)
 
 
 def test_equal_views_share_the_weight() -> None:

@@ -3,7 +3,12 @@
 A view is a distribution over classes for every example, from something that has not seen the
 example's label: the method trained without its fold, a softmax regression, the nearest neighbours.
 
-    s = log_softmax(Σ_v w_v view_v),  ln w_v ~ N(ln 1/V, 1)
+    s = log_softmax(c Σ_v w_v view_v),  ln w_v ~ N(ln 1/V, 1)
+
+The likelihood of wrong labels would favour the view that imitates them best. So the weights are
+moved on from there to lower (1 - p^q) / q, in which a label that a view is sure is wrong hardly
+counts (Zhang and Sabuncu, NeurIPS 2018). Then likelihood sets the common scale c, since scores are
+to say how likely each given label is.
 
 Shapes: C classes, D features, N examples, V views.
 """
@@ -27,8 +32,10 @@ from labelproof.functional.softmax_regression import (
 from labelproof.judging.numbers import Floats, Ints, log_softmax, minimise
 
 FLOOR = -12.0  # log-probabilities below this count as this
+ROBUST = 0.6  # q: 0 is likelihood, 1 is how often the label is named
 NEIGHBOURS = 30
-MOST_NEIGHBOURED = 20_000  # examples beyond which neighbours take too long
+FEW, MANY = 20_000, 60_000  # examples up to which neighbours are always found, and never beyond
+MOST_PRODUCTS = 1e12  # examples² times features beyond which neighbours take too long in between
 MOST_NUMBERS = 5e7  # examples times features beyond which a regression takes too long
 SAMPLE = 10_000  # examples to choose a penalty on
 BLOCK = 2**24  # similarities computed at a time
@@ -39,15 +46,26 @@ def stack(views: Floats, labels: Ints) -> tuple[Floats, Floats]:
     views = np.clip(views, FLOOR, 0.0)
     start = math.log(1 / len(views))
     log_weights = torch.full((len(views),), start, dtype=torch.float64)
+    scale = torch.zeros((), dtype=torch.float64)  # ln c
     tensor, given = torch.from_numpy(views), torch.from_numpy(labels)
 
-    def loss() -> Tensor:
-        mixed = torch.tensordot(log_weights.exp(), tensor, 1)
-        penalty = 0.5 / len(labels) * (log_weights - start).square().sum()
-        return cross_entropy(mixed, given) + penalty
+    def mixed() -> Tensor:
+        return torch.tensordot((log_weights + scale).exp(), tensor, 1)
 
-    minimise(loss, [log_weights], steps=60)
-    weights: Floats = log_weights.exp().numpy()
+    def likelihood() -> Tensor:
+        penalty = 0.5 / len(labels) * (log_weights - start).square().sum()
+        return cross_entropy(mixed(), given) + penalty
+
+    def robust() -> Tensor:
+        said = mixed().log_softmax(1).gather(1, given[:, None]).exp()
+        penalty = 0.5 / len(labels) * (log_weights - start).square().sum()
+        return ((1 - said**ROBUST) / ROBUST).mean() + penalty
+
+    minimise(likelihood, [log_weights], steps=60)
+    if len(views) > 1:
+        minimise(robust, [log_weights], steps=60)
+        minimise(likelihood, [scale], steps=30)
+    weights: Floats = (log_weights + scale).exp().numpy()
     return weights, log_softmax(np.tensordot(weights, views, 1))
 
 
@@ -82,6 +100,11 @@ def regression(
     return cross_fit_nested(
         x, labels, classes, fold, fixed=fixed, targets=targets, penalties=penalties
     )
+
+
+def neighbours_in_time(size: int, width: int) -> bool:
+    """Whether the neighbours of so many examples with so many features are found in time."""
+    return size <= FEW or (size <= MANY and size * size * width <= MOST_PRODUCTS)
 
 
 def neighbours(x: Tensor, labels: Tensor, classes: int, group: Tensor) -> Tensor:

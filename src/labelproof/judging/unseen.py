@@ -34,7 +34,12 @@ from labelproof.judging.crossfit import (
 )
 from labelproof.judging.numbers import Floats
 from labelproof.judging.sharpness import Near
-from labelproof.judging.stacking import MOST_NEIGHBOURED, MOST_NUMBERS, neighbours, regression
+from labelproof.judging.stacking import (
+    MOST_NUMBERS,
+    neighbours,
+    neighbours_in_time,
+    regression,
+)
 from labelproof.training.log import Parts, Reporter
 from labelproof.training.run import collected, forward_all
 from labelproof.training.side_by_side import Beside, Work, at_once, beside, can_fork, one_thread
@@ -139,9 +144,10 @@ def _cheap_views(
     task = again.task
     if task.kind != "vectors":
         return None, [], None
-    few = task.size <= MOST_NEIGHBOURED
+    width = int(np.prod(task.x.shape))
+    few = neighbours_in_time(task.size, width)
     near = None if few else _near(task, again.device)
-    if not few and task.size * int(np.prod(task.x.shape)) > MOST_NUMBERS:
+    if not few and task.size * width > MOST_NUMBERS:
         return None, [], near
     x = plain_inputs(task, again.device)
     linear = regression(x, task.y, task.num_classes, again.folds, task.fixed, task.targets)
