@@ -50,7 +50,8 @@ def stack(views: Floats, labels: Ints) -> tuple[Floats, Floats]:
     tensor, given = torch.from_numpy(views), torch.from_numpy(labels)
 
     def mixed() -> Tensor:
-        return torch.tensordot((log_weights + scale).exp(), tensor, 1)
+        sums: Tensor = torch.tensordot((log_weights + scale).exp(), tensor, 1)
+        return sums
 
     def likelihood() -> Tensor:
         penalty = 0.5 / len(labels) * (log_weights - start).square().sum()
