@@ -15,12 +15,17 @@ from labelproof.judging.numbers import Floats, Ints, log_softmax
 from labelproof.judging.sharpness import (
     ALIKE,
     AT_FIRST,
+    AT_LEAST,
     BY_ITSELF,
     BY_LABELS,
+    BY_SUREST,
     BY_VIEWS,
+    BY_WRONG,
+    MOST_BY_VIEWS,
     SOME,
     UNSEEN,
     Near,
+    by_the_surest,
     kappa,
     prior_of,
     prior_of_right,
@@ -106,6 +111,23 @@ def test_labels_and_views_share_in_the_sharpness() -> None:
     two = log_softmax(scores[:, :2])
     assert prior_of_right(two, given % 2, 0.8).sharpen[1] == wider
     assert prior_of(said[:, :0], scores[:0], given[:0]) == Prior()
+
+
+def test_with_two_classes_the_surest_predictions_tell_the_sharpness() -> None:
+    rng = np.random.default_rng(0)
+    margin = 3 * rng.standard_normal(1000)
+    scores = log_softmax(np.stack([margin, -margin], 1))
+    labels = (margin < 0).astype(int)
+    surest = np.argsort(-np.abs(margin))[:200]
+    labels[surest[:50]] ^= 1  # a quarter of these
+    labels[np.argsort(np.abs(margin))[:300]] ^= 1  # what models are unsure of says nothing
+    assert by_the_surest(scores, labels) == pytest.approx(AT_LEAST + BY_WRONG / 4)
+    said = np.stack([labels, labels])
+    by_views = sharpening(scores, labels, share_right(said, scores.argmax(1), labels, 2))
+    for agree in (said, np.stack([labels, 1 - labels])):
+        part = np.clip(by_views if agree is said else 0.0, 0, MOST_BY_VIEWS)
+        centre = BY_SUREST * (AT_LEAST + BY_WRONG / 4) + (1 - BY_SUREST) * part
+        assert prior_of(agree, scores, labels).sharpen[0] == pytest.approx(centre)
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.2, 0.4])

@@ -14,6 +14,9 @@ share some errors, with two classes more of them than with ten: hence the factor
 little of the class, models agree more often than they are right; so what given labels say has a
 small part in ln a as well.
 
+With two classes, models err alike more often. There the surest fifth of the predictions tells more:
+these are nearly always right, so they contradict about as many labels as are wrong.
+
 Shapes: C classes, M of the N examples, N examples, V views.
 """
 
@@ -32,6 +35,9 @@ from labelproof.judging.numbers import Floats, Ints
 UNSEEN, ALIKE = 1.1, 0.2  # errors for each one that shows; more with two classes than with ten
 BY_VIEWS, BY_LABELS, BY_ITSELF = 0.8, 0.15, 0.04  # of the ln a that either tells, and always
 SPREAD, LARGER_SPREAD = 0.3, 0.4  # of ln a around that, and with two classes or one view
+BY_SUREST, MOST_BY_VIEWS = 0.8, 1.6  # with two classes: its part, and the bound of the other one
+AT_LEAST, BY_WRONG = 0.15, 3.2  # of ln a, always and for each contradicted label of the surest
+FEWEST = 20  # predictions that count as the surest
 AT_FIRST = Prior(sharpen=(0.5, 0.5))  # for what labels tell
 BOUNDS = (-0.25, 2.5)  # of ln a
 SOME = 5000  # examples that it is computed from
@@ -62,7 +68,17 @@ def prior_of(said: Ints, scores: Floats, labels: Ints) -> Prior:
         return Prior(sharpen=(by_labels, LARGER_SPREAD))
     by_views = sharpening(scores, labels, share_right(said, scores.argmax(1), labels, classes))
     centre = BY_VIEWS * by_views + BY_LABELS * by_labels + BY_ITSELF
+    if classes == 2:
+        by_views = min(max(by_views, 0.0), MOST_BY_VIEWS)
+        centre = BY_SUREST * by_the_surest(scores, labels) + (1 - BY_SUREST) * by_views
     return Prior(sharpen=(centre, spread_of(classes)))
+
+
+def by_the_surest(scores: Floats, labels: Ints) -> float:
+    """The ln a of two classes, by how often the surest fifth of predictions contradict labels."""
+    surest = np.argsort(-scores.max(1), kind="stable")[: max(len(labels) // 5, FEWEST)]
+    wrong = float((scores.argmax(1) != labels)[surest].mean())
+    return AT_LEAST + BY_WRONG * wrong
 
 
 def some_of(scores: Floats, labels: Ints) -> tuple[Tensor, Tensor]:
