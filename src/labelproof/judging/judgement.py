@@ -39,6 +39,7 @@ from labelproof.judging.trust import (
     FEWEST,
     Trust,
     contradicted,
+    expected_error,
     misled_by_labels,
     trust_of,
     unjudged_classes,
@@ -171,7 +172,7 @@ def judged(part: Part, evidence: Evidence, rule: Rule, seed: int) -> Judgement:
             evidence.own_clean[part.rows][free], explained.wrong[:, free].mean(0)
         )
     outcome = np.where(free, np.nan, (truth != labels).astype(float))
-    wrong = final_draws(explained.wrong, own, own_weight, outcome)
+    wrong = final_draws(explained.wrong, own, own_weight, outcome, expected_error(explained.truth))
     strict = likelier_wrong(wrong.mean(0), free)
     against = contradicted(scores, labels) & free
     known = (~free).sum() >= FEWEST_REVIEWED  # review tells what contradiction means here
@@ -235,7 +236,9 @@ def _stated(
         suspects=suspects,
         precision=precision,
         precision_interval=interval,
-        curve=precision_curve(everywhere, part.mask(free)) if trust.level != "none" else [],
+        curve=[]
+        if trust.level == "none"
+        else precision_curve(everywhere, part.mask(free), voted=voted),
         noise_rate=stated_rate(wrong, trust),
         noise_interval=(share * low, share * high),
         transition=transition_of(full, part.labels),

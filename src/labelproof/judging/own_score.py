@@ -12,7 +12,8 @@ from scipy.special import ndtri
 
 from labelproof.judging.numbers import Bools, Floats, logit, mean_ranks, sigmoid
 
-TEMPER = 0.82  # slope on the logit of p(wrong): posteriors are a little too sure
+TEMPER = 0.82  # slope on the logit of p(wrong) where the model errs often: it is a little too sure
+MORE_ERRORS = 0.8  # errors of the model per wrong label, from which on that is so
 FEWEST_REVIEWED = 10  # reviewed labels from which they correct p(wrong)
 FEWEST = 20  # labels from which the method's own score is compared with p(wrong)
 
@@ -74,7 +75,9 @@ def shifted_to(z: Floats, mean: float) -> Floats:
     return sigmoid(z + brentq(off, -8.0, 8.0, xtol=1e-4))
 
 
-def final_draws(draws: Floats, evidence: Floats, own_weight: float, outcome: Floats) -> Floats:
+def final_draws(
+    draws: Floats, evidence: Floats, own_weight: float, outcome: Floats, error: float = 1.0
+) -> Floats:
     """Samples (S, N) of p(wrong): own evidence joined in, gentler, and corrected by review.
 
     Args:
@@ -82,13 +85,14 @@ def final_draws(draws: Floats, evidence: Floats, own_weight: float, outcome: Flo
         evidence: (N,) of the method's own score.
         own_weight: what the evidence counts; it repeats in part what the draws know already.
         outcome: (N,) 1 where review found the label wrong, 0 where right, NaN where not reviewed.
+        error: how often the model is expected to be wrong.
     """
     free = np.isnan(outcome)
     out = np.zeros_like(draws)  # what is reviewed is settled
     if not free.any():
         return out
-    said, slope, offset = logit(draws), TEMPER, 0.0
     mean = float(draws[:, free].mean())
+    said, slope, offset = logit(draws), TEMPER if error > MORE_ERRORS * mean else 1.0, 0.0
     if (~free).sum() >= FEWEST_REVIEWED:
         # by the model alone: the method's own score was told that a reviewed label is right
         slope, offset = reviewed_curve(said[:, ~free].mean(0), outcome[~free] > 0.5)

@@ -14,14 +14,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from labelproof.judging.numbers import Bools, Floats, Ints, logit, sigmoid
+from labelproof.judging.own_score import MORE_ERRORS
 from labelproof.judging.trust import MANY, MISLED, Trust
 
 Interval = tuple[float, float]
 
-RATE_SD, PRECISION_SD = 0.45, 0.80  # of the logits, what the model gets wrong
+RATE_SD = 0.45  # of the logit, what the model gets wrong
+BY_MODEL, BY_VOTES = (0.5, 1.4), (0.8, 0.8)  # the same of the precision, below and above
 WIDE = 0.55  # interval of the precision beyond which no single number is stated
 ENOUGH = 20  # suspects from which a single number is stated
-MORE_ERRORS = 0.8  # errors of the model per wrong label, beyond which no single number is stated
 NOTHING_FOUND = 0.03  # lower end of the noise interval that cannot be told from 0
 LENGTHS = 30  # of the list, at which the curve is given
 Z90 = 1.645
@@ -51,29 +52,35 @@ class ClassVerdict:
     agreement: float | None  # share of its labels that held-out scores agree with
 
 
-def widened(centre: float, draws: Floats, sd: float, extra: float = 0.0) -> Interval:
-    """A 90% interval on the logit scale: spread of the draws, of the model's error, and `extra`."""
-    z = logit(np.asarray([centre]))[0]
-    spread = math.sqrt(float(logit(draws).var()) + sd**2 + extra)
-    low, high = sigmoid(np.asarray([z - Z90 * spread, z + Z90 * spread]))
+def widened(centre: float, draws: Floats, sd: tuple[float, float], extra: float = 0.0) -> Interval:
+    """A 90% interval on the logit scale: spread of the draws, of the model's error, and `extra`.
+
+    That error, `sd`, is told for either side: suspects are seldom much better than they look.
+    """
+    z, spread = logit(np.asarray([centre]))[0], float(logit(draws).var()) + extra
+    below, above = (Z90 * math.sqrt(spread + side**2) for side in sd)
+    low, high = sigmoid(np.asarray([z - below, z + above]))
     return float(low), float(high)
 
 
 def precision_of(
-    wrong: Floats, chosen: Bools, misled: float = 0.0
+    wrong: Floats, chosen: Bools, *, misled: float = 0.0, voted: bool = False
 ) -> tuple[float, Interval] | None:
     """Expected precision of chosen labels, and its interval, from samples (S, N) of p(wrong)."""
     count = int(chosen.sum())
-    return _precision(wrong[:, chosen].mean(1), count, misled) if count else None
+    return _precision(wrong[:, chosen].mean(1), count, misled, voted) if count else None
 
 
-def _precision(draws: Floats, count: int, misled: float = 0.0) -> tuple[float, Interval]:
+def _precision(
+    draws: Floats, count: int, misled: float = 0.0, voted: bool = False
+) -> tuple[float, Interval]:
     mean = float(draws.mean())
     counting = 1 / max(count * mean * (1 - mean), 0.25)  # variance of the logit by chance alone
-    return mean, widened(mean, draws, PRECISION_SD * (1 + min(misled, 0.5)), counting)
+    below, above = BY_VOTES if voted else BY_MODEL
+    return mean, widened(mean, draws, (below * (1 + min(misled, 0.5)), above), counting)
 
 
-def precision_curve(wrong: Floats, open_: Bools) -> list[Point]:
+def precision_curve(wrong: Floats, open_: Bools, *, voted: bool = False) -> list[Point]:
     """Precision at about thirty lengths of the list of labels that may be suspects, worst first."""
     size = int(open_.sum())
     if not size:
@@ -83,7 +90,7 @@ def precision_curve(wrong: Floats, open_: Bools) -> list[Point]:
     lengths = np.unique(np.geomspace(1, size, LENGTHS).round().astype(int))
     out = []
     for length in lengths.tolist():
-        mean, (low, high) = _precision(sums[:, length - 1] / length, length)
+        mean, (low, high) = _precision(sums[:, length - 1] / length, length, voted=voted)
         out.append(Point(suspects=length, precision=mean, low=low, high=high))
     return out
 
@@ -100,7 +107,7 @@ def stated_precision(
         trust: with "none" nothing is stated, with "caution" an interval alone.
         voted: whether several annotators say who is wrong, the model or the label.
     """
-    found = precision_of(wrong, suspects, trust.misled)
+    found = precision_of(wrong, suspects, misled=trust.misled, voted=voted)
     if trust.level == "none" or found is None:
         return None, None
     mean, (low, high) = found
@@ -125,7 +132,7 @@ def rate_interval(wrong: Floats, free: Bools, trust: Trust) -> Interval:
     draws = wrong[:, free].mean(1)
     mean = float(draws.mean())
     unsure = RATE_SD * (1 + min(trust.misled, 0.5))
-    low, high = widened(mean, draws, unsure, 1 / max(free.sum() * mean, 1.0))
+    low, high = widened(mean, draws, (unsure, unsure), 1 / max(free.sum() * mean, 1.0))
     if low < NOTHING_FOUND or trust.ambiguous:
         low = 0.0
     if trust.ambiguous:
@@ -162,7 +169,7 @@ def by_class(
                 noise_rate=rate,
                 noise_interval=None
                 if rate is None
-                else widened(rate, draws.mean(1), 1.5 * RATE_SD, extra),
+                else widened(rate, draws.mean(1), (1.5 * RATE_SD, 1.5 * RATE_SD), extra),
                 suspects=count,
                 precision=found[0] if found else None,
                 agreement=float((predicted[mine] == k).mean()) if mine.any() else None,

@@ -105,6 +105,11 @@ def _between(ends: tuple[float, float], value: float) -> float:
     return float(np.clip((value - ends[0]) / (ends[1] - ends[0]), 0, 1))
 
 
+def expected_error(truth: Floats) -> float:
+    """How often predictions are wrong, by the probability (N, C) of each true class."""
+    return max(0.0, float(1 - truth.max(1).mean())) if len(truth) else 1.0
+
+
 def trust_of(
     scores: Floats,
     labels: Ints,
@@ -136,7 +141,7 @@ def trust_of(
     agreement = float((scores.argmax(1) == labels).mean()) if size else 0.0
     majority = float(np.bincount(labels).max() / size) if size else 1.0
     lift = (agreement - majority) / max(1 - majority, 1e-9)
-    error = max(0.0, float(1 - truth.max(1).mean())) if size else 1.0
+    error = expected_error(truth)
     weak = lift < LIFT and _mean_auroc(scores, labels) < RECOGNISED
     settled = weak and (votes or 0.0) >= SETTLED
     who = "The model itself is" if votes is None else "Votes and model together are"
