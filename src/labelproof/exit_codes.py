@@ -124,6 +124,9 @@ def _stop(sentence: str, code: int) -> None:
         with contextlib.suppress(KeyboardInterrupt):
             time.sleep(POLITE)
             sys.stderr.write(f"labelproof, process {os.environ['RANK']}: {sentence}\n")
-        sys.exit(code)
-    sys.stderr.write(f"labelproof: {sentence}\n")
+    else:
+        sys.stderr.write(f"labelproof: {sentence}\n")
+    if "RANK" in os.environ:  # `torchrun` now ends all processes; this one is about to
+        with contextlib.suppress(ValueError):  # outside the main thread
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.exit(code)

@@ -188,6 +188,7 @@ def test_a_killed_process_ends_all_and_the_run_goes_on(data, tmp_path):
     assert "Everything up to the last whole epoch is saved" in said or (
         "another process of this run ended" in said
     )
+    assert "KeyboardInterrupt" not in said
     ended = RUNNER.invoke(application(), words(data, tmp_path / "run", 80, "quick"))
     assert ended.exit_code == 0
     assert "the run began with 2 processes and goes on with 1" in ended.stderr

@@ -126,7 +126,7 @@ def calibrate(
     return Calibration(
         how=how,
         link=link,
-        probabilities=link((heard.own + heard.unseen) / 2).float(),
+        probabilities=link((heard.own + heard.unseen).div_(2)).float(),
         clean=torch.from_numpy(judged.p_clean).float(),
         transition=torch.from_numpy(judged.transition).float(),
         noise_rate=judged.noise_rate,
