@@ -31,10 +31,12 @@ from labelproof.judging.suspects import Rule, chosen_by, likelier_wrong, precise
 from labelproof.judging.trust import (
     NO_WITNESS,
     TWO_VOTES,
+    UNKNOWN_PEOPLE,
     Trust,
     contradicted,
     doubts,
     misled_by_labels,
+    thin_votes,
     trust_of,
     unjudged_classes,
 )
@@ -345,14 +347,17 @@ def test_levels_of_trust() -> None:
     assert doubts(trust()) == []
 
 
-def test_two_votes_an_example_give_intervals_alone() -> None:
-    """Two people who share an error agree like two who are right."""
+def test_few_votes_give_intervals_alone() -> None:
+    """Two people who share an error agree like two who are right; and who is good, few tell."""
     labels = np.repeat(np.arange(3), 400)
     scores = np.log(np.full((1200, 3), 0.1) + 0.7 * np.eye(3)[labels])
     sure = np.eye(3)[labels]
-    few = trust_of(scores, labels, sure, judged=3, votes=0.8, each=2.2)
-    assert (few.level, few.reasons) == ("caution", (TWO_VOTES,))
-    assert trust_of(scores, labels, sure, judged=3, votes=0.8, each=3.0).level == "good"
+    assert thin_votes(2.2, 40) == (TWO_VOTES,)
+    assert thin_votes(3.0, 5) == (UNKNOWN_PEOPLE,)
+    assert thin_votes(2.0, 5) == (TWO_VOTES, UNKNOWN_PEOPLE)
+    for thin, level in (((), "good"), ((TWO_VOTES,), "caution")):
+        found = trust_of(scores, labels, sure, judged=3, votes=0.8, thin=thin)
+        assert (found.level, found.reasons) == (level, thin)
 
 
 def test_auroc_against_pairs() -> None:

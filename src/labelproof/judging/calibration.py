@@ -42,7 +42,7 @@ from labelproof.judging.many_labels import judge_many
 from labelproof.judging.numbers import Floats, log_softmax
 from labelproof.judging.sharpness import Near
 from labelproof.judging.suspects import Rule
-from labelproof.judging.trust import NOT_JUDGED, Trust
+from labelproof.judging.trust import NOT_JUDGED, Trust, thin_votes
 from labelproof.judging.unseen import Unseen, plain_inputs, unseen_views
 from labelproof.training.log import Reporter
 from labelproof.training.loop import Result
@@ -198,12 +198,13 @@ def judged_labels(
     if crowd:  # votes say more of a label than how training went
         votes = result.task.votes
         assert votes is not None
+        given = int(votes.given.sum())
         judged = judge_by_votes(
             evidence,
             crowd.posterior.numpy(),
             rule,
             reliability=reliability(votes, result.task.num_classes),
-            each=votes.given.double().mean().item(),
+            thin=thin_votes(given / len(votes.table), given / len(votes.annotators)),
         )
         return judged, fit_scale(heard.unseen, crowd.posterior)
     judged, before = judge_many(evidence, rule, seed=seed), _before_review(result.task)

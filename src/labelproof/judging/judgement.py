@@ -14,6 +14,7 @@ Shapes: C classes, N examples, S samples, V views.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -265,12 +266,12 @@ def judge_by_votes(
     rule: Rule | None = None,
     *,
     reliability: float = 0.0,
-    each: float | None = None,
+    thin: Sequence[str] = (),
 ) -> Judgement:
     """The judgement where several annotators and the model together gave a posterior (N, C).
 
     Votes of a high `reliability` (0 to 1) need no model: one that learnt nothing does no harm.
-    Where there are few of them on an example (`each`, a mean), no single numbers are stated.
+    Where they are too few (reasons in `thin`), no single numbers are stated.
     """
     weights, scores = stack(evidence.views, evidence.given)
     size, classes = scores.shape
@@ -291,7 +292,7 @@ def judge_by_votes(
         judged=classes,
         seen=evidence.seen,
         votes=reliability,
-        each=each,
+        thin=thin,
     )
     chosen = chosen_by(rule or Rule(), wrong, ~fixed, likelier_wrong(wrong, ~fixed))
     found = _stated(part, evidence, wrong[None], chosen, posterior, trust, 0.0, voted=True)

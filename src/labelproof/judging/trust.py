@@ -28,9 +28,14 @@ MISLEADING = (0.25, 0.40)  # shares of wrong labels from which on a model may be
 SETTLED = 0.7  # reliability of votes from which labels are judged without a model
 MISLED = 0.5  # from which on no single number is stated
 FEW_VOTES = 2.5  # an example, on the mean, below which annotators' shared errors stay unseen
+FEW_LABELS = 10  # an annotator, on the mean, below which nobody is known
 TWO_VOTES = (
     "Most examples have at most two votes, so errors that annotators share cannot be told from "
     "right labels. A third vote on some of them would tell more."
+)
+UNKNOWN_PEOPLE = (
+    "Annotators gave fewer than ten labels each, so how good each of them is cannot be known "
+    "closely."
 )
 NO_WITNESS = (
     "The model learnt next to nothing, so all rests on the votes: errors that annotators share "
@@ -121,7 +126,7 @@ def trust_of(
     misled: float = 0.0,
     seen: bool = False,
     votes: float | None = None,
-    each: float | None = None,
+    thin: Sequence[str] = (),
 ) -> Trust:
     """Rules on held-out agreement, size, and the noise model's view of the model's errors.
 
@@ -135,7 +140,7 @@ def trust_of(
         misled: see `misled_by_labels`.
         seen: whether the scores are of networks that were trained on the labels.
         votes: how far votes alone settle the class of an example, 0 to 1; None without votes.
-        each: votes an example, on the mean; None without votes.
+        thin: see `thin_votes`.
     """
     size = len(labels)
     agreement = float((scores.argmax(1) == labels).mean()) if size else 0.0
@@ -149,8 +154,7 @@ def trust_of(
     caution = _reasons_for_care(size, error, ambiguous, misled, seen, who) if size else []
     if settled:
         caution.append(NO_WITNESS)
-    if each is not None and each < FEW_VOTES:
-        caution.append(TWO_VOTES)
+    caution += thin
     return Trust(
         level="none" if none else "caution" if caution else "good",
         reasons=tuple(none or caution),
@@ -162,6 +166,12 @@ def trust_of(
         hidden=hidden,
         misled=misled,
     )
+
+
+def thin_votes(example: float, annotator: float) -> tuple[str, ...]:
+    """Why single numbers cannot be stated with so few votes an example and an annotator (means)."""
+    two = (TWO_VOTES,) if example < FEW_VOTES else ()
+    return (*two, UNKNOWN_PEOPLE) if annotator < FEW_LABELS else two
 
 
 def _reasons_against(size: int, judged: int, weak: bool, error: float, who: str) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 MOST_NAMED = 5  # classes named one by one
+NEARLY = 0.995  # share from which on a percentage is printed as 100%
 NO_QUALITY = (
     "How surely annotators are right is not stated: these labels were not judged, or cannot be. "
     "More votes on each example, or a better model, would tell."
@@ -53,6 +54,10 @@ def precision(summary: Mapping[str, Any]) -> list[str]:
             f"How many of these {suspects:,} are wrong cannot be known from the labels alone: "
             "nearly all of them, or hardly any."
         ]
+    if interval[0] >= NEARLY and suspects == 1:
+        return ["It is almost surely wrong."]
+    if interval[0] >= NEARLY:
+        return [f"Nearly all of these {suspects:,} labels are wrong."]
     if suspects == 1:
         return [f"It is wrong with a probability between {interval[0]:.0%} and {interval[1]:.0%}."]
     line = f"Between {interval[0]:.0%} and {interval[1]:.0%} of these {suspects:,} labels are wrong"
@@ -67,7 +72,7 @@ def noise(summary: Mapping[str, Any]) -> list[str]:
     if interval is None:
         return [f"The share of wrong labels is estimated at {rate:.1%}."]
     between = f"between {interval[0]:.0%} and {interval[1]:.0%}"
-    if rate is None and interval[1] < 0.01:
+    if interval[1] < (0.01 if rate is None else 1 - NEARLY):
         return ["The share of wrong labels lies below 1%."]
     if rate is None:
         return [f"The share of wrong labels lies {between}; nothing closer can be said."]
