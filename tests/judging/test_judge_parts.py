@@ -18,7 +18,7 @@ from labelproof.judging import noise_samples
 from labelproof.judging.judgement import Part
 from labelproof.judging.noise_model import NoiseModel, Prior
 from labelproof.judging.numbers import auroc, log_softmax, logit, mean_ranks, sigmoid
-from labelproof.judging.own_score import TEMPER, final_draws, own_evidence, shifted_to
+from labelproof.judging.own_score import SURER, TEMPER, final_draws, own_evidence, shifted_to
 from labelproof.judging.stacking import neighbours, neighbours_in_time, regression, stack
 from labelproof.judging.statements import (
     precision_of,
@@ -214,8 +214,8 @@ def test_tempering_keeps_the_mean_and_the_order() -> None:
     assert (np.argsort(out[0]) == np.argsort(draws[0])).all()
     shift = logit(out) - TEMPER * logit(draws)
     assert np.allclose(shift, shift[0, 0], atol=1e-6)
-    rate = draws.mean()  # a model that errs less often than labels are wrong is believed
-    for error, slope in ((0.79 * rate, 1.0), (0.81 * rate, TEMPER)):
+    rate = draws.mean()  # a model that errs less often than labels are wrong is believed more
+    for error, slope in ((0.79 * rate, SURER), (0.81 * rate, TEMPER)):
         out = final_draws(draws, np.zeros(300), 0.0, np.full(300, np.nan), error)
         assert np.ptp(logit(out) - slope * logit(draws)) < 1e-6
     assert sigmoid(np.array([-3.0, 3.0])).sum() == pytest.approx(1)

@@ -12,8 +12,8 @@ from scipy.special import ndtri
 
 from labelproof.judging.numbers import Bools, Floats, logit, mean_ranks, sigmoid
 
-TEMPER = 0.82  # slope on the logit of p(wrong) where the model errs often: it is a little too sure
-MORE_ERRORS = 0.8  # errors of the model per wrong label, from which on that is so
+TEMPER, SURER = 0.82, 0.92  # slopes on the logit of p(wrong): a model is a little too sure,
+MORE_ERRORS = 0.8  # and less so with fewer errors of the model per wrong label than this
 FEWEST_REVIEWED = 10  # reviewed labels from which they correct p(wrong)
 FEWEST = 20  # labels from which the method's own score is compared with p(wrong)
 
@@ -92,7 +92,7 @@ def final_draws(
     if not free.any():
         return out
     mean = float(draws[:, free].mean())
-    said, slope, offset = logit(draws), TEMPER if error > MORE_ERRORS * mean else 1.0, 0.0
+    said, slope, offset = logit(draws), TEMPER if error > MORE_ERRORS * mean else SURER, 0.0
     if (~free).sum() >= FEWEST_REVIEWED:
         # by the model alone: the method's own score was told that a reviewed label is right
         slope, offset = reviewed_curve(said[:, ~free].mean(0), outcome[~free] > 0.5)
