@@ -18,6 +18,7 @@ LINK_EXAMPLES = 150  # at which the link goes half of the way to the judge's pos
 MIDDLE = 1.25  # how much surer a link is where nobody can tell wrong labels from hard examples,
 FEW = 1000  # up to so many examples, and less with more
 MOST = 200_000  # examples that a scale is fitted to
+LESS = 0.25  # of that way is not gone where the model was misled
 FEWER = 300  # the same where the judge is less sure than the method
 
 
@@ -34,9 +35,9 @@ def link_scale(
 
     Fitted to the given labels, a scale is right where all labels are, and too small where some are
     wrong. The judge's posterior moves it from there: nearly all of the way (of its logarithm) with
-    thousands of examples, half of it with 150, not at all where no noise is sure, and less where
-    the model was misled. A method that is trained as a Dirichlet is cautious by itself: where the
-    judge is unsure, the link is not more so. Where labels that the model contradicts may be wrong
+    thousands of examples, half of it with 150, not at all where no noise is sure, and a little less
+    where the model was misled. A method that is trained as a Dirichlet is cautious by itself: where
+    the judge is unsure, the link is not more so. Where labels that the model contradicts may be wrong
     or hard, it takes a middle way. Where nothing can be trusted, the given labels alone decide, or,
     if networks have seen them, nobody.
 
@@ -57,7 +58,7 @@ def link_scale(
         return given
     if trust.ambiguous or judged.noise_interval[0] > 0:
         true = fit_scale(values, torch.from_numpy(judged.posterior))
-        way = len(values) / (len(values) + LINK_EXAMPLES) * (1 - trust.misled)
+        way = len(values) / (len(values) + LINK_EXAMPLES) * (1 - LESS * trust.misled)
         scale = given * (true / given) ** way
     unsure = trust.level == "caution" and cautious and scale < raw
     scale = raw if unsure else scale

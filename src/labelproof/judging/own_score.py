@@ -39,19 +39,19 @@ def own_evidence(own_clean: Floats, wrong: Floats) -> tuple[Floats, float]:
     return weight * (slope * ranks + offset - base), weight
 
 
-def reviewed_curve(z: Floats, outcome: Bools) -> tuple[float, float]:
+def reviewed_curve(z: Floats, outcome: Bools, usual: float) -> tuple[float, float]:
     """Slope and offset on logits of p(wrong), from what reviewers found of the labels they saw.
 
     Reviewed labels were chosen by their scores, so they say how often a label *with such a score*
-    is wrong; that is all that enters here. Priors: slope near TEMPER, offset wide.
+    is wrong; that is all that enters here. Priors: slope near the `usual` one, offset wide.
     """
 
     def loss(p: Floats) -> float:
         fitted = p[0] * z + p[1]
         data = np.logaddexp(0, fitted) - outcome * fitted
-        return float(data.sum() + 0.5 * ((p[0] - TEMPER) / 0.15) ** 2 + 0.5 * (p[1] / 2.0) ** 2)
+        return float(data.sum() + 0.5 * ((p[0] - usual) / 0.15) ** 2 + 0.5 * (p[1] / 2.0) ** 2)
 
-    slope, offset = lowest(loss, TEMPER, 0.0)
+    slope, offset = lowest(loss, usual, 0.0)
     return float(max(slope, 0.2)), float(offset)
 
 
@@ -95,7 +95,7 @@ def final_draws(
     said, slope, offset = logit(draws), TEMPER if error > MORE_ERRORS * mean else SURER, 0.0
     if (~free).sum() >= FEWEST_REVIEWED:
         # by the model alone: the method's own score was told that a reviewed label is right
-        slope, offset = reviewed_curve(said[:, ~free].mean(0), outcome[~free] > 0.5)
+        slope, offset = reviewed_curve(said[:, ~free].mean(0), outcome[~free] > 0.5, slope)
         mean = float(sigmoid(slope * said[:, free] + offset).mean())
     joined = (said[:, free] + evidence[free]) / (1 + own_weight / 2)
     out[:, free] = shifted_to(slope * joined, mean)

@@ -17,6 +17,10 @@ small part in ln a as well.
 With two classes, models err alike more often. There the surest fifth of the predictions tells more:
 these are nearly always right, so they contradict about as many labels as are wrong.
 
+    ln a = 0.8 (0.15 + 3.2 w) + 0.2 v
+
+w is the share of labels that they contradict, v the ln a by agreement, between 0 and 1.6.
+
 Shapes: C classes, M of the N examples, N examples, V views.
 """
 
@@ -37,7 +41,7 @@ BY_VIEWS, BY_LABELS, BY_ITSELF = 0.8, 0.15, 0.04  # of the ln a that either tell
 SPREAD, LARGER_SPREAD = 0.3, 0.4  # of ln a around that, and with two classes or one view
 BY_SUREST, MOST_BY_VIEWS = 0.8, 1.6  # with two classes: its part, and the bound of the other one
 AT_LEAST, BY_WRONG = 0.15, 3.2  # of ln a, always and for each contradicted label of the surest
-FEWEST = 20  # predictions that count as the surest
+FEWEST = 20  # predictions that count as the surest, at least
 AT_FIRST = Prior(sharpen=(0.5, 0.5))  # for what labels tell
 BOUNDS = (-0.25, 2.5)  # of ln a
 SOME = 5000  # examples that it is computed from
@@ -61,17 +65,23 @@ def prior_of(said: Ints, scores: Floats, labels: Ints) -> Prior:
     """
     if not len(labels):
         return Prior()
+    classes = scores.shape[1]
+    if len(said) < 2:
+        return Prior(sharpen=(by_labels(scores, labels), LARGER_SPREAD))
+    by_views = sharpening(scores, labels, share_right(said, scores.argmax(1), labels, classes))
+    if classes == 2:
+        bounded = min(max(by_views, 0.0), MOST_BY_VIEWS)
+        centre = BY_SUREST * by_the_surest(scores, labels) + (1 - BY_SUREST) * bounded
+    else:
+        centre = BY_VIEWS * by_views + BY_LABELS * by_labels(scores, labels) + BY_ITSELF
+    return Prior(sharpen=(centre, spread_of(classes)))
+
+
+def by_labels(scores: Floats, labels: Ints) -> float:
+    """The ln a that explains given labels best."""
     values, given = some_of(scores, labels)
     model = NoiseModel(values, given, torch.full_like(given, -1), AT_FIRST).fit(sharpen=True)
-    by_labels, classes = float(model.shared[0, 0]), scores.shape[1]
-    if len(said) < 2:
-        return Prior(sharpen=(by_labels, LARGER_SPREAD))
-    by_views = sharpening(scores, labels, share_right(said, scores.argmax(1), labels, classes))
-    centre = BY_VIEWS * by_views + BY_LABELS * by_labels + BY_ITSELF
-    if classes == 2:
-        by_views = min(max(by_views, 0.0), MOST_BY_VIEWS)
-        centre = BY_SUREST * by_the_surest(scores, labels) + (1 - BY_SUREST) * by_views
-    return Prior(sharpen=(centre, spread_of(classes)))
+    return float(model.shared[0, 0])
 
 
 def by_the_surest(scores: Floats, labels: Ints) -> float:

@@ -55,7 +55,8 @@ class ClassVerdict:
 def widened(centre: float, draws: Floats, sd: tuple[float, float], extra: float = 0.0) -> Interval:
     """A 90% interval on the logit scale: spread of the draws, of the model's error, and `extra`.
 
-    That error, `sd`, is told for either side: suspects are seldom much better than they look.
+    That error, `sd`, is told for either side: suspects are seldom much worse than
+    they look, and often better.
     """
     z, spread = logit(np.asarray([centre]))[0], float(logit(draws).var()) + extra
     below, above = (Z90 * math.sqrt(spread + side**2) for side in sd)

@@ -30,12 +30,12 @@ MISLED = 0.5  # from which on no single number is stated
 FEW_VOTES = 2.5  # an example, on the mean, below which annotators' shared errors stay unseen
 FEW_LABELS = 10  # an annotator, on the mean, below which nobody is known
 TWO_VOTES = (
-    "Most examples have at most two votes, so errors that annotators share cannot be told from "
-    "right labels. A third vote on some of them would tell more."
+    "Examples have fewer than 2.5 votes on the mean, so errors that annotators share cannot be "
+    "told from right labels. More votes on some of them would tell more."
 )
 UNKNOWN_PEOPLE = (
-    "Annotators gave fewer than ten labels each, so how good each of them is cannot be known "
-    "closely."
+    "Annotators gave fewer than ten labels on the mean, so how good each of them is cannot be "
+    "known closely."
 )
 NO_WITNESS = (
     "The model learnt next to nothing, so all rests on the votes: errors that annotators share "
