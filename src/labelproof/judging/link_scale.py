@@ -36,10 +36,10 @@ def link_scale(
     Fitted to the given labels, a scale is right where all labels are, and too small where some are
     wrong. The judge's posterior moves it from there: nearly all of the way (of its logarithm) with
     thousands of examples, half of it with 150, not at all where no noise is sure, and a little less
-    where the model was misled. A method that is trained as a Dirichlet is cautious by itself: where
-    the judge is unsure, the link is not more so. Where labels that the model contradicts may be wrong
-    or hard, it takes a middle way. Where nothing can be trusted, the given labels alone decide, or,
-    if networks have seen them, nobody.
+    where the model was misled. A method that is trained as a Dirichlet is cautious by itself:
+    where the judge is unsure, the link is not more so. Where labels that the model contradicts
+    may be wrong or hard, it takes a middle way. Where nothing can be trusted, the given labels
+    alone decide, or, if networks have seen them, nobody.
 
     Args:
         values: (N, C) held-out scores.
