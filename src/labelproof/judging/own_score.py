@@ -14,6 +14,7 @@ from labelproof.judging.numbers import Bools, Floats, logit, mean_ranks, sigmoid
 
 TEMPER, SURER = 0.82, 0.92  # slopes on the logit of p(wrong): a model is a little too sure,
 MORE_ERRORS = 0.8  # and less so with fewer errors of the model per wrong label than this
+SILENT = 0.5  # slope below which the method's own score does not count
 FEWEST_REVIEWED = 10  # reviewed labels from which they correct p(wrong)
 FEWEST = 20  # labels from which the method's own score is compared with p(wrong)
 
@@ -22,7 +23,7 @@ def own_evidence(own_clean: Floats, wrong: Floats) -> tuple[Floats, float]:
     """Log-likelihood ratio for "wrong" (N,) from the method's own score, and the weight it gets.
 
     A logistic curve of the score's normal ranks is fitted to p(wrong); its slope says how far the
-    two agree. Below 1 the score is as good as silent and is left out; from 2 on it counts most.
+    two agree. Below SILENT the score tells next to nothing and is left out; one above it, it counts fully.
     """
     if len(own_clean) <= FEWEST:
         return np.zeros(len(own_clean)), 0.0
@@ -35,7 +36,7 @@ def own_evidence(own_clean: Floats, wrong: Floats) -> tuple[Floats, float]:
         return float(fit.mean() + 0.5 / len(ranks) * p[0] ** 2)
 
     slope, offset = lowest(loss, 0.0, base)
-    weight = float(np.clip(slope - 1, 0, 1))
+    weight = float(np.clip(slope - SILENT, 0, 1))
     return weight * (slope * ranks + offset - base), weight
 
 
