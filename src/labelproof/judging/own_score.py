@@ -23,7 +23,7 @@ def own_evidence(own_clean: Floats, wrong: Floats) -> tuple[Floats, float]:
     """Log-likelihood ratio for "wrong" (N,) from the method's own score, and the weight it gets.
 
     A logistic curve of the score's normal ranks is fitted to p(wrong); its slope says how far the
-    two agree. Below SILENT the score tells next to nothing and is left out; one above it, it counts fully.
+    two agree. Below SILENT the score is left out; one above that, it counts fully.
     """
     if len(own_clean) <= FEWEST:
         return np.zeros(len(own_clean)), 0.0
