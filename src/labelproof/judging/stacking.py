@@ -53,14 +53,15 @@ def stack(views: Floats, labels: Ints) -> tuple[Floats, Floats]:
         sums: Tensor = torch.tensordot((log_weights + scale).exp(), tensor, 1)
         return sums
 
+    def penalty() -> Tensor:
+        return 0.5 / len(labels) * (log_weights - start).square().sum()
+
     def likelihood() -> Tensor:
-        penalty = 0.5 / len(labels) * (log_weights - start).square().sum()
-        return cross_entropy(mixed(), given) + penalty
+        return cross_entropy(mixed(), given) + penalty()
 
     def robust() -> Tensor:
         said = mixed().log_softmax(1).gather(1, given[:, None]).exp()
-        penalty = 0.5 / len(labels) * (log_weights - start).square().sum()
-        return ((1 - said**ROBUST) / ROBUST).mean() + penalty
+        return ((1 - said**ROBUST) / ROBUST).mean() + penalty()
 
     minimise(likelihood, [log_weights], steps=60)
     if len(views) > 1:
