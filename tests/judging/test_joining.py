@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -109,9 +110,36 @@ def test_by_default_both_predict_and_the_files_say_so(tmp_path: Path) -> None:
     assert summary["accuracy"]["last"] == pytest.approx(hits.mean())
 
 
+def test_networks_trained_without_a_fold_predict_too(tmp_path: Path) -> None:
+    test = noisy_table(tmp_path / "table.npz")
+    spec = RunSpec(data=str(tmp_path / "table.npz"), settings=SHORT, out=tmp_path / "run")
+    ended = pipeline.run(spec)
+    model = load_model(tmp_path / "run").model
+    assert len(model.states) == 1 + len(ended.calibration.members) == 11
+    x = model.task.views.plain(torch.from_numpy(test))
+    with torch.no_grad():
+        logits = [learner.net(x) for state in model.states for learner in state.learners]
+    first, *others = (a + b for a, b in zip(logits[::2], logits[1::2], strict=True))
+    assert all(not torch.allclose(first, other, atol=0.01) for other in others)
+    link, partner = model.link, model.link.partner
+    assert partner is not None
+    scores = partner.network * torch.stack(logits).mean(0)
+    scores = scores + partner.linear * (x @ partner.weight + partner.bias)
+    told = model.predict(as_inputs(test, what="x")).probabilities
+    torch.testing.assert_close(told, (link.scale * scores).softmax(1), rtol=1e-4, atol=1e-5)
+
+
+def test_a_model_of_one_state_is_read_as_before(tmp_path: Path) -> None:
+    noisy_table(tmp_path / "table.npz")
+    spec = RunSpec(data=str(tmp_path / "table.npz"), method="dpc", settings=SHORT)
+    pipeline.run(replace(spec, out=tmp_path / "run"))
+    assert len(load_model(tmp_path / "run").model.states) == 1
+
+
 def test_a_named_method_predicts_alone(tmp_path: Path) -> None:
     noisy_table(tmp_path / "table.npz")
     spec = RunSpec(data=str(tmp_path / "table.npz"), method="dpc", settings=SHORT)
     ended = pipeline.run(spec)
     assert ended.calibration.link.partner is None
+    assert ended.calibration.members == ()
     assert ended.summary["joined"] is None

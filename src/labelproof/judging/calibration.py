@@ -3,7 +3,8 @@
 0. Scores of the training set come from networks that have not seen the labels (`crossfit`), or,
    where that takes too long, from the run's own networks, which then look too good.
 1. For vectors a softmax regression and the nearest neighbours are further views (`stacking`).
-2. The regression may join in the predictions too, where that was asked for (`joining`).
+2. Where that was asked for, the regression may predict too (`joining`), and the networks that were
+   trained without a fold do: the mean of several networks is right a little more often than one.
 3. The judge says how likely each label is right (`judgement`).
 4. The link is the scale under which the scores fit the judge's posterior best.
 
@@ -13,6 +14,7 @@ Shapes: C classes, N training examples, V views.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -27,7 +29,7 @@ from labelproof.functional.softmax_regression import CrossFit
 from labelproof.judging.agreement import reliability
 from labelproof.judging.annotators import fit_checked
 from labelproof.judging.crossfit import FEWEST as FEWEST_TO_SPLIT
-from labelproof.judging.crossfit import Retraining, first_inputs, fold_count, scores_of
+from labelproof.judging.crossfit import Retraining, first_inputs, fold_count, revived, scores_of
 from labelproof.judging.crowd_em import Crowd
 from labelproof.judging.joining import Join, join
 from labelproof.judging.judgement import (
@@ -36,7 +38,7 @@ from labelproof.judging.judgement import (
     judge_by_votes,
     transition_of,
 )
-from labelproof.judging.link import Link, Scores, kind_of_scores, scores
+from labelproof.judging.link import Link, Scores, kind_of_scores, mean_scores
 from labelproof.judging.link_scale import fit_scale, link_scale, own_scale, spread_rows
 from labelproof.judging.many_labels import judge_many
 from labelproof.judging.numbers import Floats, log_softmax
@@ -66,6 +68,7 @@ class Calibration:
     scores: Tensor | None = None  # (N, C) of the training set, by models that did not see labels
     crowd: Crowd | None = None  # what several annotators and the model say together
     joined: Join | None = None  # whether a regression predicts too; None where it was not asked for
+    members: tuple[Any, ...] = ()  # states trained without a fold, where they predict too
     folds: int = 0  # on how many the method was trained again
     seconds: float = 0.0  # what it took
 
@@ -81,6 +84,7 @@ class Calibration:
             "how": self.how,
             "folds": self.folds,
             "link": self.link.describe(),
+            "members": len(self.members),  # networks trained without a fold that predict too
             "noise_rate": self.noise_rate,
             "transition": self.transition.tolist(),
             "view_weights": judge.weights.tolist() if judge else [],
@@ -106,7 +110,8 @@ def calibrate(
         how: "folds" trains again without each of some folds; "quick" trusts the run's own view,
             which is right only where a network cannot memorise its examples; "off" does nothing.
         rule: which labels are called suspects.
-        joins: whether a softmax regression may predict along with the method.
+        joins: whether others may predict along with the run's own networks: those trained without
+            a fold, and a softmax regression.
         reporter: follows the training.
         begun: that training, where it was begun beside the run's.
     """
@@ -116,8 +121,11 @@ def calibrate(
     how = "quick" if task.size < FEWEST_TO_SPLIT else how
     of = kind_of_scores(result.method, result.state, first_inputs(result))
     own = scores_of(result, task.x, of).double()
+    members: tuple[Any, ...] = ()
     if how == "folds":
-        heard = unseen_scores(result, of, own, unseen_views(again, reporter, begun), joins)
+        unseen = unseen_views(again, reporter, begun)
+        heard = unseen_scores(result, of, own, unseen, joins)
+        members = revived(again, unseen.folds) if joins and task.kind == "vectors" else ()
     else:
         heard = seen_scores(own, of)
     crowd = crowd_of(task, heard.unseen)
@@ -134,6 +142,7 @@ def calibrate(
         scores=torch.from_numpy(judged.scores).float(),
         crowd=crowd,
         joined=heard.together,
+        members=members,
         folds=fold_count(task) if how == "folds" else 0,
         seconds=time.monotonic() - started,
     )
@@ -281,19 +290,22 @@ def uncalibrated(result: Result) -> Calibration:
 def calibrated(result: Result, calibration: Calibration, audit: Audit) -> Result:
     """The result with calibrated probabilities and joined clean probabilities in their places."""
     link, test = calibration.link, audit.test_x
+    if test is not None:
+        test_probabilities = link(linked_scores(result, test, link, calibration.members))
     return replace(
         result,
         probabilities=calibration.probabilities,
         clean=calibration.clean,
-        test_probabilities=None if test is None else link(linked_scores(result, test, link)),
+        test_probabilities=None if test is None else test_probabilities,
     )
 
 
-def linked_scores(result: Result, x: Inputs, link: Link) -> Tensor:
-    """Scores of all inputs, (M, C), with those of a partner, on the CPU."""
+def linked_scores(result: Result, x: Inputs, link: Link, members: Sequence[Any] = ()) -> Tensor:
+    """Scores of all inputs, (M, C), with those of all that predict together, on the CPU."""
+    states = (result.state, *members)
 
     def said(v: Tensor) -> Tensor:
-        return link.joined(scores(result.method, result.state, v, link.of), v)
+        return link.joined(mean_scores(result.method, states, v, link.of), v)
 
     parts = forward_all(x, result.task, said, result.device)
     return collected((part.cpu() for part in parts), len(x))

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -30,6 +31,7 @@ from labelproof.training.protocol import Method
 from labelproof.training.run import Precision, Trunk, collected, derive_seed, forward_all
 from labelproof.training.settings import settings_of
 from labelproof.training.side_by_side import Work
+from labelproof.training.trained import Trained, revive, trained, without_examples
 
 FEWEST = 40  # examples, below which a part of them teaches nothing
 STEPS = 400  # optimiser steps below which a half is trained with half the batch
@@ -83,18 +85,34 @@ class Retraining:
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class WithoutFold:
+    """What training without a fold gave."""
+
+    scores: Tensor  # (M, C) of the examples of the fold
+    trained: Trained  # the networks
+
+
 def fold_works(again: Retraining) -> list[Work]:
-    """For each fold, the work of training without it; it gives the scores (M, C) of the fold."""
+    """For each fold, the work of training without it; it gives a `WithoutFold`."""
     return [partial(_without, again, number) for number in _numbers(again.folds)]
 
 
-def scores_by_fold(again: Retraining, parts: Sequence[Tensor]) -> Tensor:
+def scores_by_fold(again: Retraining, parts: Sequence[WithoutFold]) -> Tensor:
     """What those works gave as scores (N, C) of every training example."""
     task, fold = again.task, again.folds
     values = torch.empty(task.size, task.num_classes, dtype=torch.float64)
     for number, part in zip(_numbers(fold), parts, strict=True):
-        values[fold == number] = part
+        values[fold == number] = part.scores
     return values
+
+
+def revived(again: Retraining, parts: Sequence[WithoutFold]) -> tuple[Any, ...]:
+    """The trained states of those works."""
+    task = without_examples(again.task)
+    return tuple(
+        revive(again.method, task, again.trunk, part.trained, again.device) for part in parts
+    )
 
 
 def _numbers(fold: Tensor) -> list[int]:
@@ -102,7 +120,7 @@ def _numbers(fold: Tensor) -> list[int]:
     return sorted(set(fold.tolist()))
 
 
-def _without(again: Retraining, number: int, reporter: Reporter) -> Tensor:
+def _without(again: Retraining, number: int, reporter: Reporter) -> WithoutFold:
     """Train without a fold, and score it."""
     task, held = again.task, (again.folds == number).nonzero().squeeze(1)
     part = again.train(
@@ -113,7 +131,9 @@ def _without(again: Retraining, number: int, reporter: Reporter) -> Tensor:
         place=f"fold-{number + 1}",
     )
     of = kind_of_scores(part.method, part.state, first_inputs(part))
-    return scores_of(part, Subset(task.x, held), of).double()
+    return WithoutFold(
+        scores=scores_of(part, Subset(task.x, held), of).double(), trained=trained(part.state)
+    )
 
 
 def first_inputs(result: Result) -> Tensor:

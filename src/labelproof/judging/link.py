@@ -15,7 +15,7 @@ Shapes: B batch, C classes, D numbers of an input.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -112,6 +112,18 @@ def scores(method: Method, state: Any, x: Tensor, of: Scores) -> Tensor:
     if evidence is not None:
         return evidence
     return method.predict(state, x).clamp_min(TINY).log()
+
+
+def mean_scores(method: Method, states: Sequence[Any], x: Tensor, of: Scores) -> Tensor:
+    """The mean scores (B, C) of networks that predict together."""
+    return torch.stack([scores(method, state, x, of) for state in states]).mean(0)
+
+
+def mean_evidence(method: Method, states: Sequence[Any], x: Tensor) -> Tensor | None:
+    """Their mean ln(α - 1), (B, C), where the method was trained as a Dirichlet."""
+    found = [log_evidence(method, state, x) for state in states]
+    known = [each for each in found if each is not None]
+    return torch.stack(known).mean(0) if known else None
 
 
 def vacuity(evidence: Tensor) -> Tensor:

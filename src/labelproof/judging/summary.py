@@ -66,7 +66,8 @@ def accuracy_of(
         return None
     found: dict[str, float] = dict(vars(metrics.best_last(list(curve))))
     probs, labels = sure.test_probabilities, audit.test_y
-    if calibration.link.partner and probs is not None and labels is not None:
+    together = calibration.link.partner or calibration.members
+    if together and probs is not None and labels is not None:
         found["last"] = metrics.accuracy(probs, labels)
     return found
 

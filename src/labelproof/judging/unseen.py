@@ -25,6 +25,7 @@ from labelproof.functional.softmax_regression import CrossFit
 from labelproof.judging.crossfit import (
     FEWEST,
     Retraining,
+    WithoutFold,
     copies,
     fold_count,
     fold_works,
@@ -55,6 +56,7 @@ class Unseen:
     linear: CrossFit | None  # a regression, where there is one
     cheap: list[Floats]  # log-probabilities (N, C) of the views that take no network
     near: Near | None  # what neighbours say of some, where those of all would take too long
+    folds: list[WithoutFold]  # the method's networks, each trained without a fold
 
 
 def unseen_views(
@@ -68,7 +70,9 @@ def unseen_views(
     finally:
         if progress:
             progress.finish()
-    return Unseen(scores=scores_by_fold(again, folds), linear=linear, cheap=cheap, near=near)
+    return Unseen(
+        scores=scores_by_fold(again, folds), linear=linear, cheap=cheap, near=near, folds=folds
+    )
 
 
 @contextmanager

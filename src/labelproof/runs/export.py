@@ -31,7 +31,6 @@ from labelproof.run_files import RUN
 from labelproof.runs.load import Loaded, place_of
 from labelproof.runs.model import Model
 from labelproof.runs.seal import MODEL_PARTS, sealed, write_manifest
-from labelproof.training import checkpoint
 from labelproof.views import ImageViews, VectorViews
 
 CLOSE = 1e-4  # how far the exported model may be from the original
@@ -107,7 +106,7 @@ class Whole(nn.Module):
             self.plain = PlainVectors(views)
         else:
             raise BadInput(f"a model with views of type {type(views).__name__} cannot be exported.")
-        self.nets = nn.ModuleList(checkpoint.networks(model.state).values())
+        self.nets = nn.ModuleList(model.networks)
         self._model = model
 
     def forward(self, x: Tensor) -> Tensor:

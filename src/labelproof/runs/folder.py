@@ -30,8 +30,8 @@ from labelproof.data.readers import save_like
 from labelproof.data.task import Views
 from labelproof.errors import BadInput
 from labelproof.files import PARTIAL, read_json, write_json, written_whole
+from labelproof.judging.calibration import Calibration
 from labelproof.judging.label_table import LabelRows
-from labelproof.judging.link import Link
 from labelproof.judging.verdict import Judged
 from labelproof.recipes.recipe import departure
 from labelproof.run_files import (
@@ -47,7 +47,7 @@ from labelproof.run_files import (
     UNREADABLE,
 )
 from labelproof.runs.labels_file import write_rows
-from labelproof.runs.model import trained
+from labelproof.runs.model import member_prefix
 from labelproof.runs.prepare import Assembled
 from labelproof.runs.schemas import RunRecord, SummaryRecord
 from labelproof.runs.seal import sealed, visible, write_manifest
@@ -56,6 +56,7 @@ from labelproof.runs.votes_file import write_votes
 from labelproof.training import ranks
 from labelproof.training.loop import Result
 from labelproof.training.settings import settings_of
+from labelproof.training.trained import trained
 
 FORMAT = 1
 ENDS = (LABELS, MODEL, REPORT, SUMMARY, CALIBRATION)
@@ -273,7 +274,7 @@ def finish(folder: Path, ended: Judged, train: Examples, rows: LabelRows) -> Non
     write_votes(folder, ended, train.ids)
     write_scores(folder, ended)
     save_like(train, folder)
-    save_model(folder, ended.result, ended.calibration.link)
+    save_model(folder, ended.result, ended.calibration)
     write_json(folder / CALIBRATION, ended.calibration.describe())
     write_unreadable(folder, train)
     write_manifest(folder)
@@ -310,12 +311,19 @@ def write_scores(folder: Path, ended: Judged) -> None:
         np.save(file, scores.numpy().astype(np.float32), allow_pickle=False)
 
 
-def save_model(folder: Path, result: Result, link: Link) -> None:
-    """The weights of every network and the plain values of the state, in safetensors."""
-    left = trained(result.state)
-    weights = {**left.weights, **{name: t.contiguous() for name, t in link.tensors().items()}}
+def save_model(folder: Path, result: Result, found: Calibration) -> None:
+    """The weights of every network that predicts and the plain values of the state, in safetensors.
+
+    Those of networks trained without a fold have names that begin with its number.
+    """
+    own = trained(result.state)
+    weights = {**own.weights, **{n: t.contiguous() for n, t in found.link.tensors().items()}}
+    for number, state in enumerate(found.members, 1):
+        member = trained(state)
+        weights |= {f"{member_prefix(number)}{name}": t for name, t in member.weights.items()}
+    about = {"state": json.dumps(own.plain), "members": str(len(found.members))}
     with written_whole(folder / MODEL) as aside:
-        save_file(weights, aside, metadata={"state": json.dumps(left.plain)})
+        save_file(weights, aside, metadata=about)
         aside.chmod((folder / RUN).stat().st_mode)  # safetensors makes it private
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from torch import nn
+from torch import Tensor, nn
 
 from labelproof.data.encoders.choose import BUILT_IN
 from labelproof.data.encoders.picture_encoding import PictureEncoding
@@ -28,11 +28,12 @@ from labelproof.nets import NETS
 from labelproof.nets.pretrained import is_timm
 from labelproof.run_files import CALIBRATION, MODEL
 from labelproof.runs.folder import read_record
-from labelproof.runs.model import Model, Trained, blank_task, revive
+from labelproof.runs.model import Model, member_prefix
 from labelproof.runs.schemas import CalibrationRecord
 from labelproof.runs.seal import check_manifest, is_own
 from labelproof.training.protocol import Method
 from labelproof.training.run import pick_device
+from labelproof.training.trained import Trained, blank_task, revive
 from labelproof.training.trunk import make_trunk
 from labelproof.views import ImageViews, RandAugment, VectorViews
 
@@ -46,6 +47,7 @@ DAMAGE = (
     RuntimeError,
     OSError,
 )
+MOST_MEMBERS = 100  # networks that predict together; runs have at most ten beside their own
 MOST_WAVES = 2**16  # of a vector; runs have hundreds
 
 
@@ -93,9 +95,9 @@ def load_model(
         method = method or _method(record)
         task = _task(record)
         trunk, _ = make_trunk(net or _net_name(record), task, weights=False)
-        saved = _trained(folder / MODEL)
-        state = revive(method, task, trunk, saved, where)
-        link = _link(folder / CALIBRATION, saved)
+        own, *members = _trained(folder / MODEL)
+        states = tuple(revive(method, task, trunk, each, where) for each in (own, *members))
+        link = _link(folder / CALIBRATION, own)
         _check_like(like, task, folder)
     except DAMAGE as error:
         if isinstance(error, BadInput):
@@ -105,7 +107,7 @@ def load_model(
             "restore the folder or copy it again."
         ) from error
     return Loaded(
-        model=Model(method=method, state=state, task=task, device=where, link=link),
+        model=Model(method=method, states=states, task=task, device=where, link=link),
         like=like,
         record=record,
     )
@@ -161,12 +163,13 @@ def _check_like(like: Examples, task: Task, folder: Path) -> None:
         )
 
 
-def _trained(path: Path) -> Trained:
-    """Weights, and the plain values of the state from the file's metadata."""
+def _trained(path: Path) -> list[Trained]:
+    """The run's own networks, then those trained without a fold that predict too, if any."""
     try:
         with safe_open(path, framework="pt") as file:
             weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            plain = json.loads((file.metadata() or {}).get("state", "{}"))
+            about = file.metadata() or {}
+            plain, count = json.loads(about.get("state", "{}")), int(about.get("members", "0"))
     except (SafetensorError, OSError, ValueError, RecursionError) as error:
         raise BadInput(
             f"{path} cannot be read ({_first_line(error)}); copy the run folder again."
@@ -174,7 +177,15 @@ def _trained(path: Path) -> Trained:
     broken = [name for name, values in weights.items() if not values.isfinite().all()]
     if broken:
         raise BadInput(f"{path} holds numbers that are not finite ({broken[0]}); train again.")
-    return Trained(weights=weights, plain=plain)
+    if not 0 <= count <= MOST_MEMBERS:
+        raise ValueError(f"{count} networks that predict together")
+    starts = ["", *(member_prefix(number) for number in range(1, count + 1))]
+    return [Trained(weights=_starting(weights, start), plain=plain) for start in starts]
+
+
+def _starting(weights: Mapping[str, Tensor], start: str) -> dict[str, Tensor]:
+    """The tensors whose names begin so, by the rest of the name."""
+    return {name[len(start) :]: t for name, t in weights.items() if name.startswith(start)}
 
 
 def _link(path: Path, saved: Trained) -> Link:

@@ -6,22 +6,21 @@ Shapes: B batch, C classes, M examples.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from labelproof.data.examples import Inputs, Kind, Resident
+from labelproof.data.examples import Inputs
 from labelproof.data.task import Task
 from labelproof.errors import BadInput
-from labelproof.judging.link import Link, entropy, log_evidence, scores, vacuity
+from labelproof.judging.link import Link, entropy, mean_evidence, mean_scores, vacuity
 from labelproof.training import checkpoint
 from labelproof.training.loop import Result
 from labelproof.training.protocol import Method
-from labelproof.training.run import Run, Trunk, forward_all
-
-Plain = bool | int | float | str
+from labelproof.training.run import Trunk, forward_all
+from labelproof.training.trained import revive, trained, without_examples
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +46,7 @@ class Model:
     """Trained networks with all that turns raw inputs into calibrated probabilities."""
 
     method: Method
-    state: Any
+    states: tuple[Any, ...]  # the run's own, then those trained without a fold that predict too
     task: Task  # without examples: classes, views, shape
     device: torch.device
     link: Link
@@ -60,12 +59,16 @@ class Model:
     @property
     def dtype(self) -> torch.dtype:
         """The number type the networks compute in."""
-        nets = checkpoint.networks(self.state).values()
-        return next(p.dtype for net in nets for p in net.parameters())
+        return next(p.dtype for net in self.networks for p in net.parameters())
+
+    @property
+    def networks(self) -> list[nn.Module]:
+        """Every network that predicts."""
+        return [net for state in self.states for net in checkpoint.networks(state).values()]
 
     def batches(self, x: Inputs) -> Iterator[Prediction]:
         """Predictions of all inputs, in order, some at a time, on the CPU."""
-        for net in checkpoint.networks(self.state).values():
+        for net in self.networks:
             net.eval()
         for both in forward_all(x, self.task, self._both, self.device):
             both = both.cpu()
@@ -86,81 +89,41 @@ class Model:
 
     def probabilities(self, x: Tensor) -> Tensor:
         """Calibrated probabilities (B, C) of network input."""
-        return self.link(self.link.joined(scores(self.method, self.state, x, self.link.of), x))
+        said = mean_scores(self.method, self.states, x, self.link.of)
+        return self.link(self.link.joined(said, x))
 
     def _both(self, x: Tensor) -> Tensor:
         """Probabilities, and the uncertainty as one more column."""
         x = x.to(self.dtype)
-        said = scores(self.method, self.state, x, self.link.of)
+        said = mean_scores(self.method, self.states, x, self.link.of)
         probs = self.link(self.link.joined(said, x))
         own = self.link.of == "logits"
-        evidence = said if own else log_evidence(self.method, self.state, x)
+        evidence = said if own else mean_evidence(self.method, self.states, x)
         unsure = entropy(probs) if evidence is None else vacuity(evidence)
         return torch.cat([probs, unsure[:, None].to(probs)], 1)
 
 
-def without_examples(task: Task) -> Task:
-    """The task with none of its examples: what a model keeps of it."""
-    return blank_task(task.x.shape, task.classes, task.views, task.kind)
+def member_prefix(number: int) -> str:
+    """How the names of a member's tensors begin in the model's file, from 1 on."""
+    return f"fold-{number}/"
 
 
-def blank_task(shape: tuple[int, ...], classes: tuple[str, ...], views: Any, kind: Kind) -> Task:
-    """A task without examples."""
-    dtype = torch.uint8 if kind == "images" else torch.float32
-    return Task(
-        x=Resident(torch.empty((0, *shape), dtype=dtype)),
-        y=torch.empty(0, dtype=torch.int64),
-        classes=classes,
-        views=views,
-        kind=kind,
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Trained:
-    """What training left that predictions need: weights, and the plain values of the state."""
-
-    weights: dict[str, Tensor]  # by the network's place in the state, a colon, the tensor's name
-    plain: dict[str, Plain]  # by the field's name
-
-
-def trained(state: Any) -> Trained:
-    """Every tensor of every network of a state, and its numbers and words."""
-    weights = {
-        f"{place}:{name}": tensor.detach().cpu().contiguous()
-        for place, net in checkpoint.networks(state).items()
-        for name, tensor in net.state_dict().items()
-    }
-    values = {f.name: getattr(state, f.name) for f in fields(state)}
-    plain = {name: value for name, value in values.items() if isinstance(value, Plain)}
-    return Trained(weights=weights, plain=plain)
-
-
-def revive(method: Method, task: Task, trunk: Trunk, saved: Trained, device: torch.device) -> Any:
-    """The method's state with trained networks and nothing of the training set."""
-    with torch.random.fork_rng(devices=[]):
-        state = method.setup(Run(task, trunk, device=device, seed=0))
-    for place, net in checkpoint.networks(state).items():
-        start = f"{place}:"
-        own = {n[len(start) :]: t for n, t in saved.weights.items() if n.startswith(start)}
-        net.load_state_dict(own)
-        net.eval()
-    for name, value in saved.plain.items():
-        if isinstance(getattr(state, name), Plain):
-            setattr(state, name, value)
-    return state
-
-
-def model_of(result: Result, trunk: Trunk, link: Link) -> Model:
+def model_of(result: Result, trunk: Trunk, link: Link, members: tuple[Any, ...] = ()) -> Model:
     """The model of a finished run; it holds no example and no optimiser's memory."""
     task = without_examples(result.task)
-    state = revive(result.method, task, trunk, trained(result.state), result.device)
-    return Model(method=result.method, state=state, task=task, device=result.device, link=link)
+    own = revive(result.method, task, trunk, trained(result.state), result.device)
+    return Model(
+        method=result.method,
+        states=(own, *members),
+        task=task,
+        device=result.device,
+        link=link,
+    )
 
 
 def in_double(model: Model) -> Model:
     """The same model computing in double precision, where the device can."""
     if model.device.type != "mps":
-        for net in checkpoint.networks(model.state).values():
+        for net in model.networks:
             net.double()
     return model

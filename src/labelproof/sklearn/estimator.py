@@ -309,7 +309,7 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self.label_table_: LabelTable = table
         self.method_ = result.method
         self.chosen_ = dict(result.chosen)
-        model = model_of(result, ended.trunk, found.link)
+        model = model_of(result, ended.trunk, found.link, found.members)
         # Float32 sums depend on which other rows are predicted along with a row, if only by 1e-8.
         steady = isinstance(self.net, str) and result.task.kind == "vectors"
         self.model_ = in_double(model) if steady else model

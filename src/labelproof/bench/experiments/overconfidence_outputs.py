@@ -110,7 +110,7 @@ def _truth(train: Examples, noisy: bool, folder: Path) -> Tensor:
 
 def _logits(model: Model, x: Inputs, all_heads: bool = False) -> dict[str, Tensor]:
     """Logits (K, M, C) by head, on the CPU."""
-    nets = [learner.net for learner in model.state.learners]
+    nets = [learner.net for learner in model.states[0].learners]
     heads = list(nets[0].heads) if all_heads else [nets[0].classifier]
     found = [_of_net(model, net, heads, x) for net in nets]
     return {name: torch.stack([one[:, i] for one in found]) for i, name in enumerate(heads)}
