@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from labelproof.data.votes import Votes, majority, vote_shares
-from labelproof.judging import hidden_votes
+from labelproof.judging import annotators, hidden_votes
 from labelproof.judging.annotators import fit_crowd
 from labelproof.judging.crowd_em import Knobs, em, known_of
 from labelproof.judging.hidden_votes import SHARE, splits
@@ -85,3 +85,36 @@ def test_weak_votes_of_few_people_are_not_believed_too_much() -> None:
         right = (crowd.consensus.numpy() == truth).mean()
         assert crowd.posterior.max(1).values.mean() < right + 0.2
         assert crowd.strength >= 10
+
+
+def sparse_crowd(lured: float) -> tuple[Votes, torch.Tensor, torch.Tensor]:
+    """Three votes on each of 600 examples by 400 people, the truth, and scores of a classifier.
+
+    On a share of the examples most people fall for the same wrong class.
+    """
+    size, people, classes, rng = 600, 400, 4, np.random.default_rng(0)
+    truth = rng.integers(0, classes, size)
+    lure = (truth + rng.integers(1, classes, size)) % classes
+    hard = rng.random((size, 1)) < lured
+    right = rng.random((size, people)) < np.where(hard, 0.35, 0.8)
+    wrong = np.where(hard, lure[:, None], rng.integers(0, classes, (size, people)))
+    said = np.where(right, truth[:, None], wrong)
+    said[np.argsort(rng.random((size, people)), axis=1) >= 3] = -1
+    votes = Votes(table=torch.tensor(said), annotators=tuple(map(str, range(people))))
+    scores = rng.normal(size=(size, classes)) + 2.5 * np.eye(classes)[truth]
+    return votes, torch.tensor(truth), torch.tensor(scores).log_softmax(1)
+
+
+def test_a_classifier_tells_how_far_votes_of_a_sparse_crowd_are_correlated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With few votes a person, other votes do not tell: they fall for the same wrong class."""
+    votes, _, scores = sparse_crowd(lured=0.0)
+    assert fit_crowd(votes, 4, scores).correlation <= 0.01
+    votes, truth, scores = sparse_crowd(lured=0.2)
+    told = fit_crowd(votes, 4, scores)
+    monkeypatch.setattr(annotators, "_by_witness", lambda _: (Knobs(), False))
+    untold = fit_crowd(votes, 4, scores)
+    assert told.correlation >= 0.06 > untold.correlation
+    right = [(crowd.consensus == truth).double().mean() for crowd in (told, untold)]
+    assert right[0] > right[1] + 0.01
