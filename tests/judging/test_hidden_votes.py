@@ -88,11 +88,11 @@ def test_weak_votes_of_few_people_are_not_believed_too_much() -> None:
 
 
 def sparse_crowd(lured: float) -> tuple[Votes, torch.Tensor, torch.Tensor]:
-    """Three votes on each of 600 examples by 400 people, the truth, and scores of a classifier.
+    """Three votes on each of 300 examples by 200 people, the truth, and scores of a classifier.
 
     On a share of the examples most people fall for the same wrong class.
     """
-    size, people, classes, rng = 600, 400, 4, np.random.default_rng(0)
+    size, people, classes, rng = 300, 200, 4, np.random.default_rng(0)
     truth = rng.integers(0, classes, size)
     lure = (truth + rng.integers(1, classes, size)) % classes
     hard = rng.random((size, 1)) < lured

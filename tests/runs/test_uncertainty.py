@@ -41,7 +41,7 @@ def uncertainties(model: NoisyLabelClassifier, inputs: Array) -> tuple[Array, ..
     trained = model.model_
     x = trained.task.views.plain(torch.as_tensor(inputs, dtype=torch.float32)).to(trained.dtype)
     with torch.no_grad():
-        evidence = log_evidence(trained.method, trained.state, x)
+        evidence = log_evidence(trained.method, trained.states[0], x)
     return tuple(values.numpy() for values in fn.dirichlet_uncertainty(evidence, gamma=1.0))
 
 

@@ -134,6 +134,7 @@ def test_a_process_that_ends_is_noticed(tmp_path):
 def left_at_once(folder: Any, summed: bool) -> str:
     """What a process is told whose peer has ended before the first exchange."""
     tempfile.tempdir = str(folder)
+    dist.barrier()  # gloo has connected them
     if dist.get_rank() == 1:
         return ""
     try:

@@ -321,9 +321,8 @@ def save_model(folder: Path, result: Result, found: Calibration) -> None:
     for number, state in enumerate(found.members, 1):
         member = trained(state)
         weights |= {f"{member_prefix(number)}{name}": t for name, t in member.weights.items()}
-    about = {"state": json.dumps(own.plain), "members": str(len(found.members))}
-    with written_whole(folder / MODEL) as aside:
-        save_file(weights, aside, metadata=about)
+    with written_whole(folder / MODEL) as aside:  # of several entries the order would be random
+        save_file(weights, aside, metadata={"state": json.dumps(own.plain)})
         aside.chmod((folder / RUN).stat().st_mode)  # safetensors makes it private
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import re
@@ -47,7 +48,6 @@ DAMAGE = (
     RuntimeError,
     OSError,
 )
-MOST_MEMBERS = 100  # networks that predict together; runs have at most ten beside their own
 MOST_WAVES = 2**16  # of a vector; runs have hundreds
 
 
@@ -168,8 +168,7 @@ def _trained(path: Path) -> list[Trained]:
     try:
         with safe_open(path, framework="pt") as file:
             weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            about = file.metadata() or {}
-            plain, count = json.loads(about.get("state", "{}")), int(about.get("members", "0"))
+            plain = json.loads((file.metadata() or {}).get("state", "{}"))
     except (SafetensorError, OSError, ValueError, RecursionError) as error:
         raise BadInput(
             f"{path} cannot be read ({_first_line(error)}); copy the run folder again."
@@ -177,10 +176,9 @@ def _trained(path: Path) -> list[Trained]:
     broken = [name for name, values in weights.items() if not values.isfinite().all()]
     if broken:
         raise BadInput(f"{path} holds numbers that are not finite ({broken[0]}); train again.")
-    if not 0 <= count <= MOST_MEMBERS:
-        raise ValueError(f"{count} networks that predict together")
-    starts = ["", *(member_prefix(number) for number in range(1, count + 1))]
-    return [Trained(weights=_starting(weights, start), plain=plain) for start in starts]
+    numbered = (_starting(weights, member_prefix(number)) for number in itertools.count(1))
+    members = itertools.takewhile(bool, numbered)
+    return [Trained(weights=each, plain=plain) for each in (weights, *members)]
 
 
 def _starting(weights: Mapping[str, Tensor], start: str) -> dict[str, Tensor]:
