@@ -67,7 +67,7 @@ def test_a_plan_says_so(tmp_path: Path) -> None:
     x, _, y = rings(400)
     np.savez(tmp_path / "rings.npz", x=x.numpy(), y=y.numpy())
     told = CliRunner().invoke(app, ["plan", str(tmp_path / "rings.npz"), "--method", "ce"])
-    assert "with 256 waves of them, as held-out labels prefer" in told.output
+    assert "and add 256 random cosine features, as held-out labels prefer" in told.output
 
 
 @pytest.mark.slow

@@ -143,6 +143,6 @@ def test_earlier_predictions_are_replaced_and_other_files_left_alone(
     assert len(rows(out)) == 5
     mine = tmp_path / "mine.csv"
     mine.write_text("id,label\na,ant\n")
-    with pytest.raises(BadInput, match=r"mine\.csv exists and holds no predictions"):
+    with pytest.raises(BadInput, match=r"mine\.csv exists and is not a file of predictions"):
         predict(run, tmp_path / "new.npz", "--out", mine)
     assert mine.read_text() == "id,label\na,ant\n"

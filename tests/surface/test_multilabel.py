@@ -66,7 +66,7 @@ def test_labels_that_only_fill_a_budget_are_not_said_to_look_wrong(tmp_path: Pat
     ("data", "more", "said"),
     [
         ("t.csv", ["--multilabel", "nothing"], "expected a column 'nothing'"),
-        ("t.csv", ["--multilabel", "tag_red"], "only 'tag_red' fits"),
+        ("t.csv", ["--multilabel", "tag_red"], "only 'tag_red' matches"),
         ("t.csv", ["--multilabel", "tag*", "--label-column", "a"], "the labels in one place"),
         ("digits", ["--multilabel", "tag*"], "fit one label at a time"),
     ],

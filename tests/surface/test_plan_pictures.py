@@ -39,7 +39,7 @@ def test_plan_names_the_encoder_where_pixels_take_hours(photos, labelproof):
     assert code == 0
     assert "learn from the pixels, from scratch (resnet50)" in out
     assert "--encoder efficientnet-lite2" in out
-    assert f"{PICTURES} of them were looked at" in out
+    assert f"{PICTURES} of them were read" in out
     assert f"Test:    {QUICK + 40} examples\n" in out
 
 

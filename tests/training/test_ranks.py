@@ -185,13 +185,13 @@ def kill_one(data: Path, out: Path) -> str:
 def test_a_killed_process_ends_all_and_the_run_goes_on(data, tmp_path):
     said = kill_one(data, tmp_path / "run")
     assert "--resume" in said
-    assert "Everything up to the last whole epoch is saved" in said or (
+    assert "Everything up to the last complete epoch is saved" in said or (
         "another process of this run ended" in said
     )
     assert "KeyboardInterrupt" not in said
     ended = RUNNER.invoke(application(), words(data, tmp_path / "run", 80, "quick"))
     assert ended.exit_code == 0
-    assert "the run began with 2 processes and goes on with 1" in ended.stderr
+    assert "the run started with 2 processes and continues with 1" in ended.stderr
     lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
     assert [json.loads(line)["epoch"] for line in lines] == list(range(1, 81))
 

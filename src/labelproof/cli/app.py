@@ -21,7 +21,7 @@ Home = tuple[str, str]  # the module of a command, and the first sentences of it
 FIRST: Mapping[str, Home] = {
     "demo": (
         "labelproof.cli.demo",
-        "Compare plain training with DPC on handwritten digits with 40% of the labels redrawn.",
+        "Compare plain training with DPC on digits with 40% of the labels replaced at random.",
     ),
     "fit": (
         "labelproof.cli.fit",
@@ -41,7 +41,7 @@ FIRST: Mapping[str, Home] = {
     ),
     "export": (
         "labelproof.cli.export_model",
-        "Write the trained model of RUN, or what is known of its labels, for other tools.",
+        "Export the trained model of RUN, or the findings about its labels, for other tools.",
     ),
 }
 LAST: Mapping[str, Home] = {
@@ -59,8 +59,7 @@ LAST: Mapping[str, Home] = {
     ),
     "encoders": (
         "labelproof.cli.list_encoders",
-        "List the encoders with size, licence, whether they are installed, and speed measured "
-        "here.",
+        "List the encoders with size, licence, whether they are installed, and measured speed.",
     ),
     "corrupt": (
         "labelproof.cli.corrupt",
@@ -103,7 +102,7 @@ def _options(
         typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
     ] = False,
 ) -> None:
-    """Train a classifier on labels that are partly wrong, and find out which ones are."""
+    """Train a classifier on partly wrong labels, and find out which ones are wrong."""
 
 
 def with_commands(more: Mapping[str, Home] | None = None) -> typer.Typer:
@@ -111,7 +110,7 @@ def with_commands(more: Mapping[str, Home] | None = None) -> typer.Typer:
     homes = {**FIRST, **(more or {}), **LAST}
     made = typer.Typer(
         name="labelproof",
-        help="Train a classifier on labels that are partly wrong, and find out which ones are.",
+        help="Train a classifier on partly wrong labels, and find out which ones are wrong.",
         epilog="Start with: labelproof demo. Then, on your data: labelproof fit DATA.",
         no_args_is_help=True,
         add_completion=False,

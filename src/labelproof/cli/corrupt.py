@@ -25,13 +25,15 @@ def corrupt(
         float | None,
         typer.Option(help="Share of labels to change, 0 to 1; not for --kind matrix:FILE."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed: which labels change, and to what.")] = 0,
+    seed: Annotated[
+        int, typer.Option(help="Random seed: decides which labels change, and to what.")
+    ] = 0,
     label_column: Annotated[
         str | None,
-        typer.Option(help="Column with the labels; found by its name if you leave this out."),
+        typer.Option(help="Column with the labels; by default found by its name."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="File to write; beside LABELS if you leave this out.")
+        Path | None, typer.Option(help="File to write; by default next to LABELS.")
     ] = None,
 ) -> None:
     """Write a copy of LABELS with label noise. The original stays as it is.
@@ -42,6 +44,6 @@ def corrupt(
     count = len(made.noise.labels)
     changed = round(made.noise.realised * count)
     typer.echo(
-        f"{changed} of {count} labels are wrong now ({made.noise.realised:.1%}).\n"
-        f"Labels: {made.out}\nRealised rate and matrix: {made.record}"
+        f"{changed} of {count} labels are wrong now ({made.noise.realised:.1%}).\nLabels: "
+        f"{made.out}\nActual noise rate and transition matrix: {made.record}"
     )

@@ -29,15 +29,15 @@ EPOCHS = 20  # enough for 1,437 pictures of 8 x 8 pixels
 def demo(
     out: Annotated[
         Path | None,
-        typer.Option(help="Where the run folders go; by default runs/demo or runs/demo-photos."),
+        typer.Option(help="Folder for the runs; by default runs/demo or runs/demo-photos."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Decides everything random.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
     photos: Annotated[
         bool,
-        typer.Option("--photos", help="Photos and a pretrained encoder instead; about a minute."),
+        typer.Option("--photos", help="Use photos and a pretrained encoder; takes about a minute."),
     ] = False,
 ) -> None:
-    """Compare plain training with DPC on handwritten digits with 40% of the labels redrawn.
+    """Compare plain training with DPC on digits with 40% of the labels replaced at random.
 
     Takes one to two minutes on two cores. An earlier demo in the same folder is continued or shown.
     """
@@ -49,7 +49,7 @@ def demo(
         _photos(out, seed, console)
     else:
         _digits(out, seed, console)
-    console.print("Now your own data: labelproof fit DATA", soft_wrap=True)
+    console.print("Next, try your own data: labelproof fit DATA", soft_wrap=True)
 
 
 def _photos(out: Path, seed: int, console: Console) -> None:
@@ -69,15 +69,15 @@ def _photos(out: Path, seed: int, console: Console) -> None:
     _train(spec, console)
     summary = _summary(out / "dpc")
     console.print(_reading(summary), soft_wrap=True)
-    console.print(f"Encoding aside, this took {_seconds(summary):.0f} seconds.")
+    console.print(f"This took {_seconds(summary):.0f} seconds, not counting the encoding.")
     _show_files(out / "dpc", console)
 
 
 def _digits(out: Path, seed: int, console: Console) -> None:
     """Digits with wrong labels, by two methods."""
     console.print(
-        "scikit-learn's digits; 40% of the training labels are redrawn at random, some of them to "
-        "the same label again. Neither method is told which.\n"
+        "scikit-learn's digits: 40% of the training labels are replaced at random, sometimes by "
+        "the same label. Neither method is told which.\n"
     )
     for name in ("ce", "dpc"):
         spec = RunSpec(
@@ -107,7 +107,7 @@ def _train(spec: RunSpec, console: Console) -> None:
     try:
         pipeline.run(spec, resume=True, reporter=reporter_for(Console(stderr=True)))
     except KeyboardInterrupt:
-        console.print("\nStopped; the same command goes on from the last whole epoch.")
+        console.print("\nStopped. The same command continues from the last complete epoch.")
         sys.exit(130)
 
 
@@ -147,8 +147,8 @@ def _reading(summary: dict[str, Any]) -> str:
     found = summary["suspect_detection"]
     right, caught = found["precision"] or 0, found["recall"] or 0
     return (
-        f"\nDPC named {summary['suspects']} labels as wrong; {right:.1%} of them are, "
-        f"and {caught:.1%} of all wrong labels are among them."
+        f"\nDPC listed {summary['suspects']} labels as wrong. Of these, {right:.1%} are wrong, "
+        f"and they include {caught:.1%} of all wrong labels."
     )
 
 

@@ -31,13 +31,16 @@ def embed(
     memory_gb: opt.MemoryGb = 2.0,
     encoder: opt.Encoder = "auto",
     shard: Annotated[
-        str, typer.Option(help="Which part to do, such as 1/8; each can be done elsewhere.")
+        str,
+        typer.Option(
+            help="Which part to encode, such as 1/8. Each part can be encoded on another machine."
+        ),
     ] = "1/1",
     out: Annotated[Path, typer.Option(help="Folder for the shards.")] = Path("vectors"),
 ) -> None:
     """Encode the pictures of DATA and write their vectors, for `labelproof fit FOLDER`.
 
-    Give --image-size where pictures differ in size, so that all shards use the same one.
+    If pictures differ in size, give --image-size, so that all shards use the same one.
 
     Example: labelproof embed photos --shard 1/4 --out vectors
     """
@@ -48,7 +51,7 @@ def embed(
     given = read(replace(spec, encoder=name, reading=reading))
     examples = given.data
     if examples is None or not isinstance(examples.encoder, PictureEncoding):
-        raise BadInput("expected pictures to embed, but the data are none; name pictures")
+        raise BadInput("expected pictures to embed, but the data holds none; give pictures")
     path = write_shard(out, part, examples)
     text = f"{len(examples)} vectors of {examples.x.shape[0]} numbers: {path}"
     Console(soft_wrap=True, highlight=False).print(text)

@@ -50,9 +50,9 @@ def export(
         Format,
         typer.Option(
             "--format",
-            help="The model: onnx, or folder (safetensors and JSON). The labels: label-studio "
-            "(tasks with our suggestions), fiftyone (JSON samples), huggingface (a saved data "
-            "set) or table (.csv, .parquet) with your own columns and ours.",
+            help="For the model: onnx, or folder (safetensors and JSON). For the labels: "
+            "label-studio (tasks with suggestions), fiftyone (JSON samples), huggingface (a "
+            "saved data set) or table (.csv or .parquet with your columns and the findings).",
         ),
     ] = Format.onnx,
     out: Annotated[
@@ -62,15 +62,15 @@ def export(
     data: DataOf = None,
     encoder: EncoderFile = None,
 ) -> None:
-    """Write the trained model of RUN, or what is known of its labels, for other tools.
+    """Export the trained model of RUN, or the findings about its labels, for other tools.
 
-    The ONNX file takes raw uint8 images or raw vectors and returns calibrated probabilities. The
-    encoder of the images, normalisation, all networks and the calibration are inside. For texts it
-    is a folder with tokenizer, ONNX file and a README that shows their use. --format folder is
-    for labelproof.load_model and `labelproof predict`; loading it runs no code. Neither holds
-    training labels.
+    The ONNX file takes raw uint8 images or raw vectors and returns calibrated probabilities. It
+    contains the image encoder, normalisation, all networks and the calibration. For texts, the
+    export is a folder with tokenizer, ONNX file and a README that shows how to use them. --format
+    folder is for labelproof.load_model and `labelproof predict`; loading it runs no code. Neither
+    contains training labels.
 
-    Answers from Label Studio or FiftyOne come back with: labelproof review RUN --import FILE
+    To import answers from Label Studio or FiftyOne: labelproof review RUN --import FILE
 
     Example: labelproof export runs/digits-dpc --format onnx --out model.onnx
     """
@@ -97,7 +97,10 @@ def _model(run: Path, format_: Format, named: Path | None, place: str | None) ->
         return out
     export_onnx(loaded.model, out, encoding)
     if isinstance(encoder, AnyTexts):
-        _note("this file takes encoded texts; name a folder with --out to take texts.")
+        _note(
+            "this file takes encoded texts. To export a model that takes raw texts, name a "
+            "folder with --out."
+        )
     elif encoder is not None and encoding is None:
         _note("this file takes encoded rows; `labelproof predict` reads the table itself.")
     return out
@@ -108,7 +111,7 @@ def _labels(run: Path, format_: Format, out: Path, data: str | None) -> None:
     check_out(review, out)
     if format_ is Format.label_studio:
         setup = write_project(review, out, shown_of(review)[0])
-        _note(f"the labelling set-up that these tasks need is in {setup}.")
+        _note(f"the labelling configuration for these tasks is in {setup}.")
     elif format_ is Format.fiftyone:
         write_samples(review, out)
     elif format_ is Format.huggingface:

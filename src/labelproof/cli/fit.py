@@ -123,7 +123,7 @@ def _fit_one(spec: RunSpec, resume: bool, here: Ranks) -> None:
         _run(spec, resume, here)
     elif here.first:
         runfolder.tidy(folder)
-        console.print(f"{folder} is finished already; nothing was trained.")
+        console.print(f"{folder} is already finished; nothing was trained.")
     if here.first:
         console.print(in_words(folder))
 
@@ -176,11 +176,11 @@ def _notes(folder: Path, here: Ranks) -> list[str]:
     threads, processes = runfolder.threads(folder), runfolder.processes(folder)
     notes = []
     if threads and threads != torch.get_num_threads():
-        notes.append(f"going on with {threads} threads, as the run began")
+        notes.append(f"continuing with {threads} threads, as at the start of the run")
     if processes and processes != here.world:
         notes.append(
-            f"the run began with {processes} processes and goes on with {here.world}; the results "
-            "differ from those of either number by rounding alone"
+            f"the run started with {processes} processes and continues with {here.world}; this "
+            "changes the results only by rounding"
         )
     return notes
 
@@ -203,12 +203,12 @@ def _announce(console: Console, parts: Assembled) -> None:
 
 def _stopped(spec: RunSpec, processes: int) -> str:
     if not (spec.out and (spec.out / RUN).exists()):
-        return "\nStopped before anything was written; give the same command again."
+        return "\nStopped before anything was written. Run the same command again."
     together = ["torchrun", "--nproc-per-node", str(processes), "-m"] if processes > 1 else []
     again = ["labelproof", "fit", "--from", str(spec.out), "--out", str(spec.out), "--resume"]
     return (
-        "\nStopped. Everything up to the last whole epoch is saved; go on with:\n"
-        f"  {shlex.join([*together, *again])}"
+        "\nStopped. Everything up to the last complete epoch is saved. To continue:\n  "
+        f"{shlex.join([*together, *again])}"
     )
 
 
@@ -233,14 +233,15 @@ def _annotated(summary: dict[str, Any]) -> list[str]:
     alpha = found["alpha"]
     agree = f", agreement (Krippendorff's alpha) {alpha:.2f}" if alpha is not None else ""
     lines = [
-        f"{found['count']} annotators gave {found['votes']} labels{agree}; with the model, the "
-        f"consensus differs from the majority for {found['changed']} examples.",
+        f"{found['count']} annotators gave {found['votes']} labels{agree}. The consensus of votes "
+        f"and model differs from the majority for {found['changed']} examples.",
         _least_right(found["worst"][0]),
     ]
     if found["accuracy_consensus"] is not None:
         lines.append(
-            f"Against the true labels: consensus {found['accuracy_consensus']:.1%} right, "
-            f"majority {found['accuracy_majority']:.1%}."
+            "Measured against the true labels: the consensus is right for "
+            f"{found['accuracy_consensus']:.1%} of the examples, the majority for "
+            f"{found['accuracy_majority']:.1%}."
         )
     return lines
 
@@ -250,7 +251,7 @@ def _least_right(one: dict[str, Any]) -> str:
     if one["low"] is None:
         return wording.NO_QUALITY
     return (
-        f"The annotator who is right least often: {one['annotator']}, {one['quality']:.1%} of "
+        f"Least accurate annotator: {one['annotator']}, right for {one['quality']:.1%} of "
         f"{many(one['labels'], 'label')} (95% interval {one['low']:.1%} to {one['high']:.1%})."
     )
 
@@ -261,15 +262,15 @@ def _measured(summary: dict[str, Any]) -> list[str]:
         accuracy = summary["accuracy"]
         lines.append(
             f"Test accuracy {accuracy['last']:.1%} after the last epoch (mean of the last ten "
-            f"{accuracy['last10']:.1%}, best {accuracy['best']:.1%}, chosen on the test set), "
-            f"calibration error {summary['ece_calibrated']:.3f} ({summary['ece']:.3f} before "
+            f"{accuracy['last10']:.1%}, best {accuracy['best']:.1%}, chosen on the test set). "
+            f"Calibration error {summary['ece_calibrated']:.3f} ({summary['ece']:.3f} before "
             "calibration)."
         )
     found = summary["suspect_detection"]
     if found and found["precision"] is not None and summary["error_auroc"] is not None:
         lines.append(
-            f"Against the true labels: {found['precision']:.1%} of the suspects are wrong, "
-            f"{found['recall'] or 0:.1%} of the wrong labels are among them, "
-            f"AUROC {summary['error_auroc']:.3f}."
+            f"Measured against the true labels: {found['precision']:.1%} of the suspects are "
+            f"wrong, and they include {found['recall'] or 0:.1%} of all wrong labels. AUROC "
+            f"{summary['error_auroc']:.3f}."
         )
     return lines

@@ -47,9 +47,9 @@ class Listed:
 
 
 def encoders(
-    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List the encoders with size, licence, whether they are installed, and speed measured here."""
+    """List the encoders with size, licence, whether they are installed, and measured speed."""
     found = [*map(listed, BUILT_IN.values()), words(), sentences()]
     if as_json:
         typer.echo(json.dumps([asdict(row) for row in found], indent=2))

@@ -32,9 +32,10 @@ def methods(
     console = Console()
     console.print(table)
     console.print(
-        "\nCost: the forward pass of one example is 1, its backward pass 2; N training examples, "
-        "X of them kept as labelled.\nSettings, their defaults, and recipes: labelproof methods "
-        f"--json\nRecipes are published settings. Ours, where the authors gave no values: {ours()}."
+        "\nCost: a forward pass of one example counts 1, a backward pass 2. N is the number of "
+        "training examples, X the number of labels kept.\nSettings, defaults and recipes: "
+        "labelproof methods --json\nRecipes are published settings. Some are ours, because the "
+        f"authors gave no values: {ours()}."
     )
     for row in catalogue():
         if row["differs"]:

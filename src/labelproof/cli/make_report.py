@@ -25,8 +25,8 @@ RunFolder = Annotated[Path, typer.Argument(help="The folder of a finished run.",
 DataOf = Annotated[
     str | None,
     typer.Option(
-        help="Where the data of the run lies: needed for a run folder that somebody else made, "
-        "as the files such a folder names are not read otherwise."
+        help="Path of the run's data. Needed for a run folder that somebody else made, because "
+        "the files that it names are not read."
     ),
 ]
 
@@ -34,8 +34,8 @@ DataOf = Annotated[
 def report(run: RunFolder, data: DataOf = None) -> None:
     """Write report.html of RUN again: findings, pictures of suspects, what to do next.
 
-    The data is read again for the pictures; where it is gone or has changed, the report does
-    without them and says so.
+    The data is read again for the pictures. If it is missing or has changed, the report leaves
+    them out and says so.
 
     Example: labelproof report runs/digits-dpc
     """

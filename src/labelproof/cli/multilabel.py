@@ -24,13 +24,14 @@ def runs_of(spec: RunSpec, wanted: Sequence[str], out: Path) -> dict[str, RunSpe
     path = Path(str(spec.data))
     if path.suffix.lower() not in TABLES or not path.is_file():
         raise BadInput(
-            f"expected a table (CSV, Parquet, JSON lines, Excel) with --multilabel, but "
-            f"{printable(path.name)} is none; fit one label at a time with --label-key or --labels."
+            "expected a table (CSV, Parquet, JSON lines, Excel) with --multilabel, but "
+            f"{printable(path.name)} is not one; fit one label at a time with --label-key or "
+            "--labels."
         )
     reading = spec.reading
     if reading.label_column or reading.annotators or reading.annotator_column:
         raise BadInput(
-            "expected the labels in one place, but --multilabel came with --label-column, "
+            "expected the labels in one place, but --multilabel was given with --label-column, "
             "--annotators or --annotator-column; give one of them."
         )
     header = read_header(path)
@@ -43,8 +44,8 @@ def runs_of(spec: RunSpec, wanted: Sequence[str], out: Path) -> dict[str, RunSpe
     columns = [name for name in header if any(fnmatchcase(name, one) for one in wanted)]
     if len(columns) < 2:
         raise BadInput(
-            f"expected two columns or more for --multilabel, but only {columns[0]!r} fits; "
-            "use --label-column for a single one."
+            f"expected two columns or more for --multilabel, but only {columns[0]!r} matches; use "
+            "--label-column for a single column."
         )
     return {name: _one(spec, name, columns, out / _folder(name, number))
             for number, name in enumerate(columns, 1)}  # fmt: skip

@@ -29,23 +29,23 @@ From = Annotated[
     reading(
         "--from",
         metavar="RUN",
-        help="Repeat this run, a folder or its run.json; other options change it.",
+        help="Repeat this run (its folder or run.json). Other options change its settings.",
     ),
 ]
 Reviewed = Annotated[
     Path | None,
     reading(
-        help="A reviewed run on the same data; its decisions are put in and held fixed, "
-        "removed examples are left out.",
+        help="A reviewed run on the same data. Its decisions are used and stay fixed; removed "
+        "examples are left out.",
         metavar="RUN",
     ),
 ]
 Labels = Annotated[
     Path | None,
     reading(
-        help="CSV of labels for a flat folder of images; .npy or CSV of labels for an .npy, in the "
-        "same order; or CSV of several people's votes for any table or .npz, matched "
-        "by id: id,annotator,label or a column a person."
+        help="Labels in a file of their own. For a flat folder of images: a CSV. For an .npy: an "
+        ".npy or CSV in the same order. For a table or .npz: a CSV of several people's "
+        "votes, matched by id, with the columns id,annotator,label or one column per person."
     ),
 ]
 LabelKey = Annotated[str, reading(help="Array of an .npz with the given labels.")]
@@ -72,7 +72,8 @@ Annotators = Annotated[
 AnnotatorColumn = Annotated[
     str | None,
     reading(
-        help="Column that says who gave the label, where each row is one vote; needs --id-column."
+        help="Column that says who gave the label, in a table with one vote per row; needs "
+        "--id-column."
     ),
 ]
 Group = Annotated[
@@ -89,22 +90,22 @@ MergeLabels = Annotated[
     bool,
     reading(
         "--merge-labels",
-        help="Make one class of labels that differ in capitals or blanks alone, such as OK and ok.",
+        help="Merge labels that differ only in capitals or blanks, such as OK and ok.",
     ),
 ]
 Multilabel = Annotated[
     list[str] | None,
     reading(
-        help="Columns of a table with several labels an example, by name or pattern such as "
-        "'tag_*': a run for each column and one joint report. Repeatable."
+        help="Columns of a table with several labels per example, by name or pattern such as "
+        "'tag_*'; repeatable. Each column gets its own run; one report covers all."
     ),
 ]
 DataDir = Annotated[Path | None, reading(help="Folder with the files of a benchmark set.")]
-ImageSize = Annotated[int | None, reading(help="Scale images to this edge, in pixels.")]
+ImageSize = Annotated[int | None, reading(help="Scale images to this edge length, in pixels.")]
 MaxBad = Annotated[float, reading(help="Stop if more than this share of the files is unreadable.")]
 Cache = Annotated[
     Path | None,
-    reading(help="Folder for encoded vectors, and for decoded images that exceed memory."),
+    reading(help="Folder for encoded vectors, and for decoded images that do not fit into memory."),
 ]
 MemoryGb = Annotated[float, reading(help="Keep images and vectors in memory up to this size.")]
 TextModel = Annotated[
@@ -114,7 +115,8 @@ EncoderFile = Annotated[
     str | None,
     reading(
         "--encoder",
-        help="The encoder's file or folder, for a run that somebody else made with one.",
+        help="The encoder's file or folder. Needed for a run folder that somebody else made with "
+        "one.",
     ),
 ]
 Flip = Annotated[
@@ -122,13 +124,14 @@ Flip = Annotated[
     reading(
         "--flip/--no-flip",
         help="Whether mirrored images keep their label (not for digits and letters).",
-        show_default="yes, but for digits and mnist",
+        show_default="yes, except for digits and mnist",
     ),
 ]
 Test = Annotated[
     str | None,
     reading(
-        help="Test data with trusted labels: measured after every epoch, never used to choose."
+        help="Test data with trusted labels. It is measured after every epoch and never used to "
+        "choose."
     ),
 ]
 Noise = Annotated[
@@ -143,34 +146,34 @@ MethodName = Annotated[
     training(
         "--method",
         "-m",
-        help="auto (DPC, joined with a softmax regression where held-out labels say so), or one "
-        "that `labelproof methods` lists, alone.",
+        help="auto (DPC, combined with a softmax regression where that helps), or a single "
+        "method that `labelproof methods` lists.",
     ),
 ]
 Net = Annotated[
     str,
     training(
-        help="auto (by the data's size, or the recipe's), preact18, preact18_he, preact18_narrow, "
-        "preact32, resnet14, resnet32, resnet44, resnet56, resnet34, resnet50, "
-        "resnet101, wrn28_10, inception_resnet_v2, compact, cnn9, cnn8, cnn6, lenet, cnn, mlp; or "
-        "timm:NAME, a pretrained network that is trained further."
+        help="auto (depends on the data's size or the recipe), preact18, preact18_he, "
+        "preact18_narrow, preact32, resnet14, resnet32, resnet44, resnet56, resnet34, "
+        "resnet50, resnet101, wrn28_10, inception_resnet_v2, compact, cnn9, cnn8, cnn6, "
+        "lenet, cnn, mlp; or timm:NAME, a pretrained network to fine-tune."
     ),
 ]
 Encoder = Annotated[
     str,
     training(
-        help="What makes vectors of pictures or texts before training: auto, none (train on pixels "
-        "from scratch), a name that `labelproof encoders` lists, timm:NAME, hf:NAME or an ONNX "
-        "file."
+        help="Encoder that turns pictures or texts into vectors before training: auto, none "
+        "(train on pixels from scratch), a name that `labelproof encoders` lists, "
+        "timm:NAME, hf:NAME or an ONNX file."
     ),
 ]
-Epochs = Annotated[int | None, training(help="Passes over the data.")]
+Epochs = Annotated[int | None, training(help="Number of passes over the data.")]
 Recipe = Annotated[
     str | None,
     training(
-        help="Start from published settings, such as cifar10-symmetric-0.5, or for dpc `paper`: "
-        "the published algorithm on any data. `labelproof methods --json` lists all, and which of "
-        "them are ours."
+        help="Start from published settings, such as cifar10-symmetric-0.5. For dpc, `paper` "
+        "runs the published algorithm on any data. `labelproof methods --json` lists all "
+        "recipes, and which of them are ours."
     ),
 ]
 Set = Annotated[
@@ -182,15 +185,16 @@ Set = Annotated[
 Calibrate = Annotated[
     How | None,
     training(
-        help="folds: train again without each of two to ten folds and judge each label by a "
-        "network that has not seen it (best, takes longest); quick: judge by the run itself; off. "
-        "folds where left out, quick with --recipe.",
+        help="How to judge labels. folds: train again without each of two to ten folds, and "
+        "judge each label by a network that was not trained on it (best, takes longest). "
+        "quick: judge by the run's own networks. off: do not judge. Default: folds, or "
+        "quick with --recipe.",
         show_default=False,
     ),
 ]
 ReviewBudget = Annotated[
     int | None,
-    judging(help="Call this many labels suspects, the likeliest to be wrong.", show_default=False),
+    judging(help="Number of suspects: the labels that are most likely wrong.", show_default=False),
 ]
 Seed = Annotated[int, training(help="Seed of all random numbers.")]
 Device = Annotated[str, training(help="auto, cpu, cuda or mps.")]
@@ -199,22 +203,22 @@ PrecisionName = Annotated[
     judging(
         "--precision",
         metavar="NUMBER|auto|fp32|bf16",
-        help="A number such as 0.8: call as many labels suspects as are expected to be this "
-        "precise. A word: the number type of the network's trunk; auto takes bf16 on GPUs alone.",
+        help="A number such as 0.8: list as many suspects as keep this expected precision. A "
+        "word: the number type of the network's trunk; auto uses bf16 only on GPUs.",
     ),
 ]
 Compile = Annotated[
     bool,
     training(
         "--compile",
-        help="Fuse the network's operations with torch.compile; without it where that fails.",
+        help="Speed up the network with torch.compile. If that fails, train without it.",
     ),
 ]
 Deterministic = Annotated[
     bool,
     training(
         "--deterministic",
-        help="On a GPU: compute so that the same bits come again, which is slower.",
+        help="On a GPU: use deterministic operations, so that results repeat bit by bit. Slower.",
     ),
 ]
 
@@ -236,7 +240,8 @@ Details = Annotated[
     ),
 ]
 ShowViews = Annotated[
-    Path | None, typer.Option(help="Save a picture of the changed images that a method trains on.")
+    Path | None,
+    typer.Option(help="Save a picture of the augmented images that the method trains on."),
 ]
 
 

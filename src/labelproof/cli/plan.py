@@ -75,7 +75,7 @@ def plan(
 ) -> None:
     """Show how DATA is read and how long training would take. Nothing is trained.
 
-    It answers in seconds: of a large data set a few examples are read. --details shows settings.
+    It takes seconds, because it reads only part of a large data set. --details shows settings.
 
     Example: labelproof plan digits --method dpc --show-views views.png
     """

@@ -36,7 +36,7 @@ def data_line(examples: Examples, task: Task, memory_gb: float) -> str:
     held = "in memory" if _fits(examples, memory_gb) else "read from disk as needed"
     text = f"Data:    {task.size} {examples.kind} of {shape}, {held}"
     told = examples.about.get(SAMPLE)
-    return f"{text}; {told['read']} of them were looked at" if told else text
+    return f"{text}; {told['read']} of them were read" if told else text
 
 
 def _fits(examples: Examples, memory_gb: float) -> bool:
@@ -74,7 +74,7 @@ def duplicate_lines(examples: Examples, test: Examples | None = None) -> list[st
     """Equal inputs, those with different labels one by one, and test data that is trained on."""
     one = 4 * float(_numbers(examples))
     if SAMPLE in examples.about or one * len(examples) > MOST_BYTES:
-        return ["Copies:  not looked for in data this large; the report lists them"]
+        return ["Copies:  not searched in data this large; the report lists them"]
     found = find_duplicates(examples)
     shared = [f"  {text}" for text in trained_on(examples, test)] if test is not None else []
     if not found.groups:
@@ -106,7 +106,7 @@ def encoder_line(seen: Glance, name: str) -> list[str]:
     """What makes vectors of pictures or texts if `name` is asked for, and how long that takes."""
     meant = name in (AUTO, MINILM, BOTH) and minilm_folder() is not None
     if meant and isinstance(seen.examples.encoder, TextEncoder):
-        asked = f"{WORDS}, {MINILM} or both, as held-out labels decide" if name == AUTO else name
+        asked = f"{WORDS}, {MINILM} or both, chosen on held-out labels" if name == AUTO else name
         each = duration(MINILM_SECONDS * len(seen.examples))
         return [f"Encoder: {asked}; {MINILM} takes about {each} for these texts, once"]
     if seen.encoder is None:
@@ -145,7 +145,7 @@ def source_words(parts: Assembled) -> str:
     plain = "turn columns into numbers" if encoder is not None else "take the vectors as they are"
     views = parts.prepared.task.views
     if isinstance(views, VectorViews) and views.waves:
-        return f"{plain}, with {views.waves} waves of them, as held-out labels prefer"
+        return f"{plain}, and add {views.waves} random cosine features, as held-out labels prefer"
     return plain
 
 
@@ -158,8 +158,8 @@ def time_lines(coming: Forecast, parts: Assembled) -> list[str]:
         lines.append(f"  encoding     {duration(coming.encoding)}, once")
     if coming.trials:
         lines.append(
-            f"  trials       {duration(coming.trials)} to choose a setting of the method "
-            "(--set lambda_u=0 does without)"
+            f"  trials       {duration(coming.trials)} to choose a setting of the method (--set "
+            "lambda_u=0 skips this)"
         )
     lines.append(f"  training     {duration(coming.training)}")
     lines.append(f"  calibration  {_calibration(coming, parts)}")
@@ -170,8 +170,8 @@ def _calibration(coming: Forecast, parts: Assembled) -> str:
     how = parts.spec.how
     if calibrated_by_folds(parts):
         return (
-            f"{duration(coming.calibration)}: trained again without each of "
-            f"{fold_count(parts.prepared.task)} folds (--calibrate quick does without)"
+            f"{duration(coming.calibration)}: training again without each of "
+            f"{fold_count(parts.prepared.task)} folds (--calibrate quick skips this)"
         )
     if how == "folds":
         return f"quick, since folds needs {FEWEST} examples"
@@ -212,7 +212,7 @@ def _settings(values: Mapping[str, Any]) -> list[str]:
 MOST_COLUMNS = 40  # columns listed one by one
 ROLES = {
     "label": ("label", "the given label"),
-    "truth": ("label", "true labels: for measuring alone"),
+    "truth": ("label", "true labels: only for measuring"),
     "id": ("name", "names the rows"),
     "file": ("files", "pictures that are read"),
     "text": ("text", "turned into a vector"),
@@ -228,7 +228,7 @@ def column_lines(examples: Examples) -> list[str]:
     lines = [*_roles(examples), *_features(examples), *_left_out(examples)]
     if not isinstance(examples.encoder, TableEncoder | AnyTexts) or not lines:
         return []
-    table = [("column", "kind", "what becomes of it", "missing"), *lines[:MOST_COLUMNS]]
+    table = [("column", "kind", "how it is used", "missing"), *lines[:MOST_COLUMNS]]
     widths = [max(len(line[place]) for line in table) for place in range(4)]
     shown = [
         ("  " + "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)))
@@ -264,7 +264,7 @@ def _left_out(examples: Examples) -> list[Line]:
 def _treatment(column: Column) -> str:
     if column.kind == "category":
         values = f"{len(column.levels)} value{'s' * (len(column.levels) != 1)}"
-        return f"a number for each of {values}, one for all others"
+        return f"one number for each of {values}, one for all others"
     if column.kind == "date":
         order = {None: "", True: ", day first", False: ", month first"}[column.day_first]
         return f"days, scaled{order}"
@@ -275,7 +275,7 @@ def _gaps(column: Column, missing: dict[str, int], size: int) -> str:
     count = missing.get(column.name, 0)
     if not count:
         return "none"
-    filled = "a value of their own" if column.kind == "category" else "the median, and marked"
+    filled = "a separate value" if column.kind == "category" else "the median, and marked"
     return f"{count} ({count / size:.0%}): {filled}"
 
 

@@ -98,7 +98,7 @@ def check_replaced(out: Path) -> bool:
     first = b",".join(name.encode() for name in COLUMNS)
     found = _beginning(out, len(first)) if out.is_file() else None
     if found not in (first, b""):  # an empty file is nobody's work
-        raise BadInput(f"{out} exists and holds no predictions; name another --out.")
+        raise BadInput(f"{out} exists and is not a file of predictions; name another --out.")
     return found == first
 
 

@@ -34,7 +34,7 @@ def spec_from(ctx: typer.Context) -> RunSpec:
         base = replace(base, out=None)
     spec = with_options(base, given)
     if spec.data is None:
-        raise BadInput("expected DATA, but none was named; name the data, or a run with --from.")
+        raise BadInput("expected DATA, but none was given; name the data, or a run with --from.")
     return spec
 
 
@@ -61,8 +61,8 @@ def _precision(given: Mapping[str, Any]) -> dict[str, Any]:
         return {"suspect_precision": float(text)}
     except ValueError:
         raise BadInput(
-            f"expected --precision to be {' or '.join(get_args(Precision))} for the numbers of the "
-            f"network, or a number such as 0.8 for the suspects, but it is {text!r}."
+            f"expected --precision to be {' or '.join(get_args(Precision))} for the network's "
+            f"number type, or a number such as 0.8 for the suspects, but it is {text!r}."
         ) from None
 
 

@@ -33,7 +33,7 @@ def review(
         bool,
         typer.Option(
             "--next",
-            help="List the labels whose check is expected to gain most, and end; decisions so far "
+            help="List the labels that are most useful to check next, and exit. Decisions so far "
             "are taken into account.",
         ),
     ] = False,
@@ -41,23 +41,23 @@ def review(
     export: Annotated[
         Path | None,
         typer.Option(
-            help="Write corrected labels and end: .csv as the input was, .npy, .parquet, "
-            ".json for Label Studio, .jsonl for Hugging Face."
+            help="Write corrected labels to this file and exit: .csv in the format of the input, "
+            ".npy, .parquet, .json for Label Studio, .jsonl for Hugging Face."
         ),
     ] = None,
     import_: Annotated[
         Path | None,
         typer.Option(
             "--import",
-            help="Take answers as decisions and end: Label Studio's JSON, JSON-MIN or CSV export, "
-            "samples of FiftyOne, or a .csv or .jsonl with the columns id and label.",
+            help="Import answers as decisions and exit: Label Studio's JSON, JSON-MIN or CSV "
+            "export, FiftyOne samples, or a .csv or .jsonl with the columns id and label.",
         ),
     ] = None,
 ) -> None:
     """Review the suspects of RUN in your browser: keep, correct or skip each label.
 
-    Only this computer can open the page. Every decision is saved at once, in decisions.jsonl of the
-    run folder, so you can stop and continue at any time. Then train again:
+    Only this computer can open the page. Every decision is saved immediately, in decisions.jsonl of
+    the run folder, so you can stop and continue at any time. Then train again:
     labelproof fit DATA --reviewed RUN
 
     Example: labelproof review runs/digits-dpc
@@ -114,7 +114,9 @@ def _serve(opened: Reviewed, port: int | None, no_browser: bool, console: Consol
     from labelproof.review.web_app import Desk
 
     def ready(address: str) -> None:
-        console.print(f"Review page: {address}\nEvery decision is saved at once; Ctrl-C ends.")
+        console.print(
+            f"Review page: {address}\nEvery decision is saved immediately. Press Ctrl-C to stop."
+        )
         console.file.flush()
         if not no_browser:
             # a browser in the terminal would not come back
