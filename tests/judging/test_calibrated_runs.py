@@ -254,7 +254,7 @@ def test_sentences() -> None:
     assert "It is wrong with a probability between 60% and 80%." in one
     sure = {**SAID, "suspect_precision_interval": (0.998, 1.0)}  # no "between 100% and 100%"
     assert "Nearly all of these 147 labels are wrong." in of_labels(sure, 1000)
-    assert "It is almost surely wrong." in of_labels({**sure, "suspects": 1}, 1000)
+    assert "It is almost certainly wrong." in of_labels({**sure, "suspects": 1}, 1000)
     none = {"level": "none", "reasons": ["Why."], "ambiguous": False}
     unknown = {
         **SAID,
@@ -270,14 +270,14 @@ def test_sentences() -> None:
     assert not any("wrong, about" in line or "Between" in line for line in lines)
     torn = {**SAID, "trust": {"level": "caution", "reasons": ["Care."], "ambiguous": True}}
     lines = of_labels(torn, 1000)
-    assert "cannot be known" in lines[1]
+    assert "do not show" in lines[1]
     assert lines[-1] == "Care."
 
 
 def test_the_share_of_wrong_labels_in_words() -> None:
     told = {"noise_rate_estimate": None, "noise_rate_interval": (0.0, 0.004)}
-    assert noise(told) == ["The share of wrong labels lies below 1%."]
+    assert noise(told) == ["The share of wrong labels is below 1%."]
     known = {"noise_rate_estimate": 0.001, "noise_rate_interval": (0.0, 0.004)}
     assert noise(known) == noise(told)  # no "between 0% and 0%"
     told["noise_rate_interval"] = (0.0, 0.2)
-    assert noise(told)[0].startswith("The share of wrong labels lies between 0% and 20%")
+    assert noise(told)[0].startswith("The share of wrong labels is between 0% and 20%")

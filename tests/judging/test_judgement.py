@@ -57,7 +57,7 @@ def test_many_wrong_labels_that_the_model_would_choose_are_told_from_those_of_ch
     found = judged(learnt)
     assert found.trust.misled > 0.5
     assert found.trust.level == "caution"
-    assert any("how many" in reason for reason in found.trust.reasons)
+    assert any("number of wrong labels is uncertain" in reason for reason in found.trust.reasons)
     assert found.precision is None
     assert found.noise_rate is None
     fixed = np.arange(3000) < 30  # review tells how often such a label is wrong

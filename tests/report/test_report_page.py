@@ -112,7 +112,7 @@ def test_the_policy_of_the_page_forbids_the_network(pictured: Path) -> None:
 
 def test_equal_inputs_with_different_labels_and_unreadable_files_are_listed(pictured: Path) -> None:
     text = Page((pictured / "report.html").read_text(encoding="utf-8")).text()
-    assert "1 input equal to an earlier one" in text
+    assert "1 input is identical to an earlier one" in text
     assert "blue/3.png: labelled blue" in " ".join(text.split())
     assert "red/twin.png: labelled red" in " ".join(text.split())
     assert "red/broken.png" in text
@@ -240,7 +240,7 @@ def test_a_run_without_suspects_says_so(tmp_path: Path) -> None:
     text = page_of(run).text()
     assert "because these labels cannot be judged" in text
     assert "use the model as it is" not in text
-    assert "no label is another class more likely" not in text
+    assert "no label has another class that is more likely" not in text
 
 
 def test_the_command_begins_as_a_person_types_it(tmp_path: Path) -> None:
@@ -338,6 +338,6 @@ def test_a_damaged_run_folder_is_refused_in_a_sentence(damage: str, tmp_path: Pa
 def test_the_report_tells_what_was_reviewed(tmp_path: Path) -> None:
     run = made_run(tmp_path / "run", reviewed={"run": "runs/x", "count": 17})
     assert (
-        "17 labels had been confirmed or corrected by a person and held fixed"
+        "17 labels had been confirmed or corrected by a person and stayed fixed"
         in page_of(run).text()
     )

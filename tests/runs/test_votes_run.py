@@ -155,7 +155,7 @@ def test_where_labels_cannot_be_judged_nobody_gets_an_interval(tmp_path: Path) -
     words = ["fit", str(tmp_path / "t.csv"), "--annotators", "rater_*", "--method", "ce"]
     told = CliRunner().invoke(app, [*words, "--epochs", "2", "--out", str(tmp_path / "run")])
     assert told.exit_code == 0, told.output
-    sentence = "How surely annotators are right is not stated"
+    sentence = "How often annotators are right is not stated"
     assert sentence in " ".join(told.output.split())
     assert "95% interval" not in told.output
     people = _rows(tmp_path / "run" / "annotators.csv")

@@ -52,14 +52,14 @@ class Join:
     def sentence(self) -> str:
         """What was chosen and why."""
         about = (
-            f"held-out given labels were predicted in {self.network:.1%} of the cases by DPC and "
-            f"in {self.linear:.1%} by a softmax regression"
+            f"On held-out examples, DPC predicted {self.network:.1%} of the given labels and a "
+            f"softmax regression {self.linear:.1%}."
         )
         if self.partner is None:
-            return f"DPC predicts alone: {about}."
+            return f"DPC predicts alone. {about}"
         return (
-            f"DPC and a softmax regression predict together, with shares of {1 - self.share:.0%} "
-            f"and {self.share:.0%}: {about}."
+            f"DPC and a softmax regression predict together, with weights of {1 - self.share:.0%} "
+            f"and {self.share:.0%}. {about}"
         )
 
 

@@ -30,16 +30,16 @@ MISLED = 0.5  # from which on no single number is stated
 FEW_VOTES = 2.5  # an example, on the mean, below which annotators' shared errors stay unseen
 FEW_LABELS = 10  # an annotator, on the mean, below which nobody is known
 TWO_VOTES = (
-    "Examples have fewer than 2.5 votes on the mean, so errors that annotators share cannot be "
-    "told from right labels. More votes on some of them would tell more."
+    "Examples have fewer than 2.5 votes on average, so errors that annotators share look like "
+    "right labels. More votes on some examples would help."
 )
 UNKNOWN_PEOPLE = (
-    "Annotators gave fewer than ten labels on the mean, so how good each of them is cannot be "
-    "known closely."
+    "Annotators gave fewer than ten labels on average, so how good each of them is remains "
+    "uncertain."
 )
 NO_WITNESS = (
-    "The model learnt next to nothing, so all rests on the votes: errors that annotators share "
-    "cannot be seen."
+    "The model learnt next to nothing, so the results rest on the votes alone. Errors that "
+    "annotators share cannot be detected."
 )
 
 
@@ -179,7 +179,7 @@ def _reasons_against(size: int, judged: int, weak: bool, error: float, who: str)
     if judged < 2:
         reasons.append("Fewer than two classes have enough labels to be judged.")
     if size < FEWEST:
-        reasons.append(f"{size} examples are too few to judge labels by.")
+        reasons.append(f"{size} examples are too few to judge labels.")
     if weak:
         reasons.append(
             "The model is hardly better than always naming the largest class: it learnt next to "
@@ -200,13 +200,13 @@ def _reasons_for_care(
         reasons.append(f"{who} expected to be wrong on {error:.0%} of the examples.")
     if ambiguous:
         reasons.append(
-            "Labels that the model contradicts may be wrong, or hard examples. Review the first 30 "
-            "and fit again to find out."
+            "Where the model contradicts a label, the label may be wrong or the example hard. "
+            "Review the first 30 and fit again to find out."
         )
     if misled > MISLED:
         reasons.append(
-            "Errors of the model and wrong labels look alike here, so how many labels are wrong "
-            "cannot be known closely. Review the first 30 and fit again."
+            "Model errors and wrong labels look alike here, so the number of wrong labels is "
+            "uncertain. Review the first 30 and fit again."
         )
     if seen:
         reasons.append(

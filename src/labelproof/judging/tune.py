@@ -143,7 +143,9 @@ def without_trials(task: Task, method: Method) -> Choice | None:
     name, mark = open_setting(method)
     if mark.idle and _idle(method, mark):
         value, (other, word) = mark.candidates[0], mark.idle
-        return Choice(value=value, why=f"{name} is {value:g}: {other}={word!r} leaves it no rows.")
+        return Choice(
+            value=value, why=f"{name} is {value:g}, because {other}={word!r} leaves no rows for it."
+        )
     value, needed = usual(mark, task.kind), max(FEWEST[task.kind], PER_CLASS * task.num_classes)
     usually = f"{name} is {value:g}, the usual value for {task.kind}: "
     if task.num_classes * TRIED_PER_CLASS > MOST:
@@ -253,8 +255,8 @@ def _sentence(name: str, value: float, trials: Sequence[Trial], plan: Probe) -> 
         for t in trials
     ]
     return (
-        f"{name} = {value:g} was chosen without true labels: trained on {len(plan.part)} "
-        f"examples for {plan.method.epochs} epochs, the network predicted {', '.join(each)} of the "
-        f"given labels of {len(plan.held)} others; the usual value stays unless it is two standard "
+        f"{name} = {value:g} was chosen without true labels. Trained on {len(plan.part)} examples "
+        f"for {plan.method.epochs} epochs, networks predicted {', '.join(each)} of the given "
+        f"labels of {len(plan.held)} others. The usual value stays unless it is two standard "
         "errors behind the best."
     )

@@ -64,7 +64,7 @@ def unseen_views(
 ) -> Unseen:
     """Train without each fold, side by side where that is possible, and ask the cheap views."""
     told, count = follower(reporter), len(fold_works(again))
-    progress = Parts(told, "judging labels without seeing them", count) if told else None
+    progress = Parts(told, "judging labels by models not trained on them", count) if told else None
     try:
         *folds, (linear, cheap, near) = _values(again, progress, begun)
     finally:

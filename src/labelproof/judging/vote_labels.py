@@ -41,12 +41,12 @@ class VoteLabels:
 def labels_from_votes(votes: Votes, classes: int) -> VoteLabels:
     """The given labels: majority, or the annotators' weighted consensus."""
     if votes.given.max() < 2:
-        why = "No example has two votes, so each is labelled by its only one."
+        why = "No example has two votes, so its only vote is its label."
         return VoteLabels(labels=majority(votes, classes), how="majority", why=why)
     same, crowd = fit_alike(votes, classes), fit_crowd(votes, classes)
     told = (
-        f"a held-out vote has log-probability {crowd.predicted:.4f} if annotators differ and "
-        f"{same.predicted:.4f} if they are all alike"
+        f"a held-out vote has log-probability {crowd.predicted:.4f} if annotators differ in "
+        f"quality and {same.predicted:.4f} if all are alike"
     )
     if crowd.predicted > same.predicted:
         labels, how = crowd.consensus, "consensus"

@@ -8,8 +8,8 @@ from typing import Any
 MOST_NAMED = 5  # classes named one by one
 NEARLY = 0.995  # share from which on a percentage is printed as 100%
 NO_QUALITY = (
-    "How surely annotators are right is not stated: these labels were not judged, or cannot be. "
-    "More votes on each example, or a better model, would tell."
+    "How often annotators are right is not stated, because these labels were not judged or "
+    "cannot be. More votes per example or a better model would help."
 )
 
 
@@ -18,12 +18,12 @@ def of_labels(summary: Mapping[str, Any], size: int) -> list[str]:
     suspects, filled = int(summary["suspects"]), filled_up(summary)
     trusted = level(summary) != "none"
     lines = list(summary.get("doubts") or ())
-    word = "look wrong" if trusted else "would be the first to look at"
+    word = "look wrong" if trusted else "are the first to check"
     if filled:
         lines.append(
             f"{suspects:,} of {size:,} labels are listed for review, as you asked: "
             f"{suspects - filled:,} {'looks' if suspects - filled == 1 else 'look'} wrong, and "
-            f"{filled:,} {'is' if filled == 1 else 'are'} the next likeliest to be wrong."
+            f"{filled:,} {'is' if filled == 1 else 'are'} the next most likely to be wrong."
         )
     elif trusted or suspects:
         lines.append(f"{suspects:,} of {size:,} labels {word} ({suspects / size:.1%}).")
@@ -48,14 +48,14 @@ def precision(summary: Mapping[str, Any]) -> list[str]:
     if not suspects or (interval is None and stated is None):
         return []
     if interval is None:
-        return [f"About {stated:.0%} of the suspects are expected to be really wrong."]
+        return [f"About {stated:.0%} of the suspects are expected to be wrong."]
     if (summary.get("trust") or {}).get("ambiguous"):
         return [
-            f"How many of these {suspects:,} are wrong cannot be known from the labels alone: "
+            f"The labels alone do not show how many of these {suspects:,} are wrong: it may be "
             "nearly all of them, or hardly any."
         ]
     if interval[0] >= NEARLY and suspects == 1:
-        return ["It is almost surely wrong."]
+        return ["It is almost certainly wrong."]
     if interval[0] >= NEARLY:
         return [f"Nearly all of these {suspects:,} labels are wrong."]
     if suspects == 1:
@@ -73,9 +73,9 @@ def noise(summary: Mapping[str, Any]) -> list[str]:
         return [f"The share of wrong labels is estimated at {rate:.1%}."]
     between = f"between {interval[0]:.0%} and {interval[1]:.0%}"
     if interval[1] < (0.01 if rate is None else 1 - NEARLY):
-        return ["The share of wrong labels lies below 1%."]
+        return ["The share of wrong labels is below 1%."]
     if rate is None:
-        return [f"The share of wrong labels lies {between}; nothing closer can be said."]
+        return [f"The share of wrong labels is {between}. A single number would not be reliable."]
     return [f"The share of wrong labels is estimated at {rate:.1%} ({between})."]
 
 
@@ -87,7 +87,7 @@ def left_alone(summary: Mapping[str, Any]) -> list[str]:
         return []
     named = ", ".join(f"{name} ({reason})" for name, reason in alone[:MOST_NAMED])
     more = f" and {len(alone) - MOST_NAMED} more" if len(alone) > MOST_NAMED else ""
-    return [f"Not judged and left alone: {named}{more}."]
+    return [f"These classes were not judged: {named}{more}."]
 
 
 def care(summary: Mapping[str, Any]) -> list[str]:

@@ -8,7 +8,7 @@ docs/results.md tells how those for vectors were chosen. They stand in `recipes/
     examples = 5000              from so many examples on
     weight_decay = 0.002
 
-    differs = "..."              a clause: how these two differ from the published algorithm
+    differs = "..."              how these two differ from the published algorithm, without a stop
 
     [[published]]                settings that some published experiments share
     names = ["cifar10-..."]      the experiments, by the name that --recipe takes

@@ -29,7 +29,7 @@ EDGE = 12  # of the thumbnails that stand for pictures
 SAID = {  # title, advice, and what the share is of, by kind
     "test examples in training": (
         "Test examples that are in the training data",
-        "Take these out of the test data: they flatter the measured accuracy.",
+        "Remove these from the test data: they make the measured accuracy too high.",
         "test examples",
     ),
     "outliers": (
@@ -39,14 +39,14 @@ SAID = {  # title, advice, and what the share is of, by kind
     ),
     "order of rows": (
         "Rows in an order",
-        "Like examples stand beside each other in the data, as if sorted or recorded one after the "
-        "other: split by blocks rather than by single rows.",
+        "Similar examples are next to each other, as if sorted or recorded in sequence. Split "
+        "the data by blocks, not by single rows.",
         "examples",
     ),
     "failing regions": (
         "Regions where the model fails",
-        "The model hardly ever expects the labels of these examples and their neighbours: check "
-        "the labels together, or collect more examples like them.",
+        "The model rarely predicts the labels of these examples and their neighbours. Check the "
+        "labels together, or collect more examples like them.",
         "examples",
     ),
     "no right class": (
@@ -56,17 +56,17 @@ SAID = {  # title, advice, and what the share is of, by kind
     ),
     "split class": (
         "Classes that may be two",
-        "Their examples fall into two groups far apart: look whether these are two classes.",
+        "Their examples fall into two groups far apart: check whether these are two classes.",
         "classes",
     ),
     "overlapping classes": (
         "Classes that may be one",
-        "Their labels are mixed up both ways: define the difference, or merge them.",
+        "Their labels are confused in both directions: define the difference, or merge them.",
         "classes",
     ),
     "rare class": (
         "Rare classes",
-        "Fewer than a tenth of an equal share: collect more examples of these classes.",
+        "They have less than a tenth of an equal share: collect more examples of these classes.",
         "classes",
     ),
 }
@@ -247,7 +247,7 @@ def _pictures(train: Examples) -> Iterable[Finding]:
         yield Finding(
             kind=f"{kind} pictures",
             title=f"{kind.capitalize()} pictures",
-            advice="Look whether they show anything; leave out those that do not.",
+            advice="Check whether they show anything; leave out those that do not.",
             of="examples",
             share=health.Share(count=len(found), of=size),
             entries=_rows(found),

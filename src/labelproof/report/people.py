@@ -57,13 +57,19 @@ def _sentences(found: Mapping[str, Any]) -> list[str]:
             f"Their agreement (Krippendorff's alpha) is {found['alpha']:.2f}, 95% interval "
             f"{low:.2f} to {high:.2f}; 1 is full agreement and 0 is chance. {_reading(found)}"
         )
-    told.append(f"Votes and model together change the majority of {found['changed']:,} examples.")
+    told.append(
+        f"For {found['changed']:,} examples, the consensus of votes and model differs from the "
+        "majority."
+    )
     if found.get("soft_targets"):
-        told.append("Training used the votes as soft targets, as held-out votes preferred them.")
+        told.append(
+            "Training used the votes as soft targets, because these predicted held-out votes "
+            "better."
+        )
     if found["worth_of_a_vote"] < 0.95:
         told.append(
-            "Annotators err on the same examples, so a further vote on an example counts as "
-            f"{found['worth_of_a_vote']:.2f} of an independent one."
+            "Annotators make errors on the same examples, so another vote on an example counts "
+            f"as {found['worth_of_a_vote']:.2f} of an independent one."
         )
     if found["accuracy_consensus"] is not None and found["accuracy_majority"] is not None:
         told.append(
@@ -80,7 +86,7 @@ def _reading(found: Mapping[str, Any]) -> str:
         return "That is good."
     if found["alpha"] >= 0.667:
         return "That is enough for tentative conclusions."
-    return "That is low: check whether the instructions tell the classes apart."
+    return "That is low: check whether the instructions clearly distinguish the classes."
 
 
 def _intervals(worst: Sequence[Mapping[str, Any]]) -> Markup:

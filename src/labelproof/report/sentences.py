@@ -39,8 +39,8 @@ def how(facts: Facts) -> list[str]:
     lines = [
         f"The method {record['method']} trained the network {record['net']} for "
         f"{many(len(facts.history), 'epoch')} on {facts.size:,} {_kind(record)} in "
-        f"{many(len(task['classes']), 'class', 'classes')} ({data_name(facts)}); "
-        f"training took {took} on {record['device']}."
+        f"{many(len(task['classes']), 'class', 'classes')} ({data_name(facts)}). Training took "
+        f"{took} on {record['device']}."
     ]
     if record.get("differs"):
         lines.append(f"Its settings for your own data are {record['differs']}.")
@@ -57,13 +57,13 @@ def done(facts: Facts) -> list[str]:
     if record.get("noise"):
         noise = record["noise"]
         lines.append(
-            f"This is a trial: {noise['realised']:.1%} of the labels were made wrong on purpose "
-            f"({noise['kind']} noise), and the method was not told which."
+            f"This is a test run: {noise['realised']:.1%} of the labels were made wrong on "
+            f"purpose ({noise['kind']} noise), and the method was not told which."
         )
     if record.get("reviewed"):
         lines.append(
             f"{many(record['reviewed']['count'], 'label')} had been confirmed or corrected by a "
-            "person and held fixed."
+            "person and stayed fixed."
         )
     gone = (record.get("reviewed") or {}).get("removed") or ()
     if gone:
@@ -96,7 +96,7 @@ def found(facts: Facts) -> list[str]:
     if truth and truth.get("precision") is not None and truth.get("recall") is not None:
         lines.append(
             f"Measured against the true labels: {truth['precision']:.0%} of the suspects are "
-            f"wrong, and {truth['recall']:.0%} of all wrong labels are among them."
+            f"wrong, and they include {truth['recall']:.0%} of all wrong labels."
         )
     lines.append(_accuracy(summary))
     return lines
@@ -108,14 +108,14 @@ def _accuracy(summary: Any) -> str:
         return "No test data was given, so the accuracy of the model is not known."
     error = summary.get("ece_calibrated", summary.get("ece"))  # of the probabilities it gives
     calibration = (
-        f"; the confidence it states and the share that is right differ by {100 * error:.1f} "
-        "percentage points on average"
+        f". Its confidence differs from its accuracy by {100 * error:.1f} percentage points on "
+        "average"
         if error is not None
         else ""
     )
     return (
-        f"On test data the model is right in {accuracy['last']:.1%} of the cases after the last "
-        f"epoch{calibration}."
+        f"On test data the model is right for {accuracy['last']:.1%} of the examples after the "
+        f"last epoch{calibration}."
     )
 
 
@@ -126,39 +126,38 @@ def next_steps(facts: Facts, classes: list[ClassHealth]) -> list[Step]:
     steps = []
     if facts.unreadable:
         steps.append(
-            Step(text=f"Repair what could not be read: {many(len(facts.unreadable), 'file')}.")
+            Step(text=f"Repair what could not be read ({many(len(facts.unreadable), 'file')}).")
         )
     conflicts = (facts.measured.get("duplicates") or {}).get("conflicting", 0)
     if conflicts:
         steps.append(
             Step(
-                text=f"Settle equal inputs with different labels ({many(conflicts, 'group')}): at "
-                "most one label of a group can be right."
+                text="Correct identical inputs with different labels "
+                f"({many(conflicts, 'group')}): at most one label of a group can be right."
             )
         )
     bad = [part.name for part in classes if part.given and part.suspects > BAD_CLASS * part.given]
     if bad:
         steps.append(
             Step(
-                text=f"Look at the definition of {_listed(bad)}: more than half of the labels "
-                "there look wrong, which is more often a misunderstanding than many single slips."
+                text=f"Check the definition of {_listed(bad)}: more than half of the labels there "
+                "look wrong. A misunderstanding is a likelier cause than many separate "
+                "mistakes."
             )
         )
     if suspects and wording.level(facts.summary) == "none":
         steps.append(
-            Step(
-                text="Look at some labels yourself before you act: what is said of them is a guess."
-            )
+            Step(text="Check some labels yourself before you act: the suspects are only a guess.")
         )
     if suspects:
         steps += _review(facts, run, suspects)
     elif wording.level(facts.summary) == "none":
-        steps.append(Step(text="Look at some labels yourself: none of them could be judged."))
+        steps.append(Step(text="Check some labels yourself: none of them could be judged."))
     else:
         steps.append(Step(text="No label stands out as wrong: use the model as it is."))
     if not facts.summary.get("accuracy"):
         steps.append(
-            Step(text="Give test data with labels you trust (--test) to learn the accuracy.")
+            Step(text="Give test data with labels you trust (--test) to measure the accuracy.")
         )
     steps.append(Step(text="Use the model on new data.", command=f"labelproof predict {run} DATA"))
     return steps
@@ -172,7 +171,7 @@ def _review(facts: Facts, run: str, suspects: int) -> list[Step]:
             command=f"labelproof review {run}",
         ),
         Step(
-            text="Fit again with the reviewed labels held fixed, all else as in this run.",
+            text="Fit again with the reviewed labels fixed and all other settings as in this run.",
             command=f"labelproof fit --from {run} --reviewed {run}",
         ),
     ]

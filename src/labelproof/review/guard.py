@@ -56,10 +56,12 @@ class Guard:
     def _refusal(self, method: str, path: str, headers: Mapping[str, str]) -> Response | None:
         host = headers.get("host", "").lower()
         if host not in self._hosts:
-            return PlainTextResponse("This page answers to its own address alone.", 421)
+            return PlainTextResponse("This page can only be opened at its own address.", 421)
         given = path.split("/", 2)[1] if path.count("/") >= 1 else ""
         if not secrets.compare_digest(given.encode(), self._token.encode()):
-            return PlainTextResponse("Use the whole address that labelproof review printed.", 404)
+            return PlainTextResponse(
+                "Use the complete address that labelproof review printed.", 404
+            )
         if len(path) > LONGEST:
             return PlainTextResponse("There is no such address.", 414)
         if method not in SAFE and not self._from_page(host, headers):

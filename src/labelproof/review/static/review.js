@@ -19,11 +19,11 @@ async function ask(path, body) {
   try {
     answer = await fetch(path, options);
   } catch {
-    throw new Error("The review server does not answer; start labelproof review again. What was decided is saved.");
+    throw new Error("The review server does not answer. Start labelproof review again; your decisions are saved.");
   }
   const type = answer.headers.get("Content-Type") || "";
   const content = type.includes("json") ? await answer.json() : { error: await answer.text() };
-  if (!answer.ok) throw new Error(content.error || `The server said ${answer.status}.`);
+  if (!answer.ok) throw new Error(content.error || `The server answered with status ${answer.status}.`);
   return content;
 }
 
@@ -216,8 +216,8 @@ function askByClass(event) {
   event.preventDefault();
   const { act, label, count } = byClass();
   if (!count) return;
-  const words = { accept: "changed as suggested", keep: "kept as given", change: `called ${label}` };
-  $("sure-title").textContent = `${count.toLocaleString("en")} labels are ${words[act]}?`;
+  const ends = { accept: "as suggested", keep: "as given", change: `to ${label}` };
+  $("sure-title").textContent = `${act === "keep" ? "Keep" : "Change"} ${count.toLocaleString("en")} labels ${ends[act]}?`;
   $("sure").showModal();
 }
 
@@ -360,8 +360,8 @@ async function showAgain() {
   const texts = {
     idle: "",
     running: `Running: epoch ${status.epoch} of ${status.epochs ?? "?"}, into ${status.folder}`,
-    done: `Done: ${status.folder}. Its own suspects: labelproof review ${status.folder}`,
-    failed: "It failed:",
+    done: `Done: ${status.folder}. To review its suspects: labelproof review ${status.folder}`,
+    failed: "The fit failed:",
   };
   if (status.command) $("command").textContent = status.command;
   $("again-state").textContent = texts[status.state];

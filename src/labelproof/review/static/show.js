@@ -36,7 +36,7 @@ function content(run, row, edge) {
   if (row.cells) parts.push(cells(edge > 160 ? row.cells : row.cells.slice(0, 6)));
   else if (row.text) parts.push(element("p", "words", row.text));
   if (row.votes) parts.push(element("p", "votes", row.votes.map(([who, label, right]) => `${who}: ${label} (${percent(right)})`).join(", ")));
-  if (row.ask && edge > 160) parts.push(element("p", "votes", `In doubt, ask ${row.ask.who}: ${row.ask.why}.`));
+  if (row.ask && edge > 160) parts.push(element("p", "votes", `If in doubt, ask ${row.ask.who}: ${row.ask.why}.`));
   return parts;
 }
 
@@ -72,7 +72,7 @@ function bars(row) {
     meter.min = 0; meter.max = 1; meter.value = sure;
     meter.setAttribute("aria-hidden", "true");
     button.append(meter);
-    button.setAttribute("aria-label", `${name}, ${percent(sure)}: decide for this class`);
+    button.setAttribute("aria-label", `${name}, ${percent(sure)}: choose this class`);
     return button;
   });
 }
