@@ -21,9 +21,9 @@ from labelproof.errors import BadInput, PeerLost, RunFailed
 POLITE = 5.0
 FULL = (errno.ENOSPC, errno.EDQUOT)
 NO_MEMORY = (
-    "memory was not enough, or a limit on it was reached. Everything saved before is intact: with "
-    "more memory a run goes on with --resume. A new run needs less with --calibrate off, a smaller "
-    "--memory-gb or smaller batches."
+    "not enough memory, or a memory limit was reached. Everything saved before is intact: with "
+    "more memory, --resume continues the run. A new run needs less with --calibrate off, a "
+    "smaller --memory-gb or smaller batches."
 )
 
 
@@ -108,7 +108,7 @@ def _in_words(error: OSError) -> str:
     if error.errno in FULL:
         return (
             f"no space is left on the disk{place}; free some. Everything saved before is intact: "
-            "a run goes on with --resume."
+            "--resume continues the run."
         )
     return f"{error.strerror or error}{place}."
 

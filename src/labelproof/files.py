@@ -95,7 +95,7 @@ def read_regular(path: Path, largest: int) -> bytes:
         with open(path, "rb", opener=without_waiting) as file:
             found = os.fstat(file.fileno())  # once it is open, so that nobody swaps it meanwhile
             if not stat.S_ISREG(found.st_mode):
-                raise BadInput(f"expected an ordinary file, but {path} is none; check the path")
+                raise BadInput(f"expected a regular file, but {path} is not one; check the path")
             if found.st_size > largest:
                 raise BadInput(f"expected at most {largest:,} bytes, but {path} has more")
             return file.read()

@@ -136,8 +136,8 @@ def assemble(spec: RunSpec, given: Given = NOTHING) -> Assembled:
 def _fused(trunk: Trunk, task: Task, method: Method, device: torch.device) -> Trunk:
     if method.about.second_order:
         raise BadInput(
-            f"{method.about.title} takes second derivatives, which torch.compile cannot give; "
-            "leave out --compile."
+            f"{method.about.title} needs second derivatives, which torch.compile does not "
+            "support; leave out --compile."
         )
     return fused(trunk, task.views.plain(task.x.take(torch.arange(min(2, task.size)))), device)
 
@@ -179,8 +179,8 @@ def _check_alike(parts: Assembled) -> None:
     spec = parts.spec
     ranks.check_alike(
         parts.prepared.task.digest(),
-        "expected the same data for every process, but what they read differs; give every machine "
-        "the same files at the same path.",
+        "expected the same data for every process, but they read different data; give every "
+        "machine the same files at the same path.",
     )
     ranks.check_alike(
         repr((parts.method, parts.net, spec.seed, spec.noise, spec.how, spec.number_type)),

@@ -318,7 +318,7 @@ def test_experiments_are_listed(labelproof):
         (("vectors", "--data", "nowhere.npz"), "no file is there"),
         (("vectors", "--scale", "tiny", "--methods", "dcp"), "did you mean 'dpc'"),
         (("vectors", "--scale", "tiny", "--labels", "wurst"), "did you mean 'worst'"),
-        (("beta", "--scale", "tiny", "--only", "zzz"), "no cell has 'zzz'"),
+        (("beta", "--scale", "tiny", "--only", "zzz"), "no cell contains 'zzz'"),
         (("beta", "--scale", "tiny", "--methods", "ce"), "does not take --methods"),
         (("synthetic", "--scale", "tiny", "--labels", "worst"), "does not take --labels"),
         (("overconfidence", "--scale", "tiny", "--labels", "worst"), "on vectors alone"),

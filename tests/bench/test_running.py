@@ -239,7 +239,7 @@ def test_two_benches_in_one_folder_are_refused(labelproof, of_cells, monkeypatch
     with runner.alone(tmp_path / "b"):
         code, _, err = labelproof("bench", "trial", "--out", "b")
     assert code == 2
-    assert "another bench is at work" in err
+    assert "another bench is running" in err
 
 
 def test_a_name_is_the_same_for_the_same_run_wherever_its_data_lies(tmp_path):

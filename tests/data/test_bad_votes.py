@@ -72,7 +72,7 @@ def test_votes_beside_an_npz_are_matched_by_id_or_number(tmp_path: Path) -> None
 
 def test_an_annotator_with_one_label_is_noted(tmp_path: Path) -> None:
     found = read(tmp_path, long([*usual(), ("p0", "dora", "cat")]))
-    assert "annotators with a single label, which says little about them (1): 'dora'" in notes(
+    assert "annotators with a single label, too few to tell how good they are (1): 'dora'" in notes(
         found
     )
 
@@ -85,7 +85,7 @@ def test_an_example_without_a_vote_is_refused(tmp_path: Path) -> None:
 
 def test_two_answers_of_one_person_are_noted_and_the_last_counts(tmp_path: Path) -> None:
     found = read(tmp_path, long([*usual(), ("p0", "ann", "dog")]))
-    assert "for one example, of which the last one counts (1): 'ann on p0'" in notes(found)
+    assert "for one example; the last one counts (1): 'ann on p0'" in notes(found)
     assert found.votes is not None
     assert found.votes.table[0].tolist() == [1, 0, 0]
 
@@ -99,7 +99,7 @@ def test_names_that_differ_by_case_are_noted(tmp_path: Path) -> None:
 
 def test_a_label_that_one_annotator_alone_uses_is_noted(tmp_path: Path) -> None:
     votes = [("p0", "cy", "owl") if vote[:2] == ("p0", "cy") else vote for vote in usual()]
-    assert "classes that one annotator alone uses (1): 'owl'" in notes(read(tmp_path, long(votes)))
+    assert "classes that only one annotator uses (1): 'owl'" in notes(read(tmp_path, long(votes)))
 
 
 def test_long_and_wide_tables_are_joined_or_refused_where_they_contradict(tmp_path: Path) -> None:

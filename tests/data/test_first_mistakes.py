@@ -104,7 +104,8 @@ def test_words_for_no_label_and_numbers_as_texts_are_told(table):
 def test_folders_that_are_no_classes(class_folder, tmp_path):
     root = class_folder(name="photos")
     (root / "empty").mkdir()
-    assert load(root).about["warnings"] == ["folders without a picture are no classes ('empty')"]
+    said = "folders without a picture were not used as classes ('empty')"
+    assert load(root).about["warnings"] == [said]
     for year in ("2023", "2024"):
         class_folder(name=f"years/{year}")
     (told,) = load(tmp_path / "years").about["warnings"]
@@ -131,7 +132,7 @@ def test_training_and_testing_are_parts(class_folder, tmp_path):
 def test_test_data_that_is_trained_on_is_told(table):
     path = table()
     given = pipeline.read(RunSpec(data=str(path), test=str(path)))
-    assert "30 of 30 test examples are in the training data too" in given.data.about["warnings"][-1]
+    assert "30 of 30 test examples are also in the training" in given.data.about["warnings"][-1]
     other = table(TABLE.replace(",0,", ",9,").replace(",1,", ",8,"), name="other.csv")
     given = pipeline.read(RunSpec(data=str(path), test=str(other)))
     assert "18 of 30 test examples" in given.data.about["warnings"][-1]
@@ -144,7 +145,7 @@ def test_pictures_in_memory_are_compared_with_those_on_disk(class_folder, tmp_pa
     train, test = load(root, options), load(root)
     assert test.x.resident
     assert not train.x.resident
-    said = f"{len(test)} of {len(test)} test examples are in the training data too"
+    said = f"{len(test)} of {len(test)} test examples are also in the training data"
     for one, other in ((train, test), (test, train)):
         assert said in trained_on(one, other)[0]
 
@@ -152,7 +153,7 @@ def test_pictures_in_memory_are_compared_with_those_on_disk(class_folder, tmp_pa
 def test_rows_that_repeat_by_nature_are_not_told(table):
     path = table("a,label\n" + "1,x\n2,y\n3,x\n" * 10)
     given = pipeline.read(RunSpec(data=str(path), test=str(path)))
-    assert not any("training data too" in text for text in given.data.about["warnings"])
+    assert not any("also in the training data" in text for text in given.data.about["warnings"])
 
 
 def test_a_test_folder_with_other_classes(class_folder, tmp_path):

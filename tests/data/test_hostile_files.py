@@ -66,7 +66,7 @@ def test_half_of_a_pair_of_surrogates(tmp_path, place):
     path, row = tmp_path / "t.jsonl", {"text": "a text of some length", "label": "u"}
     lines = [json.dumps({**row, "label": "uv"[k % 2]}) for k in range(9)]
     path.write_text("\n".join([*lines, json.dumps({**row, place: "\ud800"})]))
-    with pytest.raises(BadInput, match="line 10 is none"):
+    with pytest.raises(BadInput, match="line 10 is not one"):
         load(path, SourceOptions(text_column="text"))
 
 

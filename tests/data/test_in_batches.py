@@ -106,7 +106,7 @@ def test_bad_vectors_are_told_with_their_row(tmp_path, small, step, monkeypatch)
         refused("row 1 .* has none", options, v=[[1.0, 2], None, [4, 5]], label=y)
         refused("1 are missing, the first in row 2", options, v=[[1.0], [2], [None]], label=y)
         refused("the first in row 2 ", options, v=[[1.0], [2.0], [np.inf]], label=y)
-        refused("but v, w are; leave all but one", options, v=[[1.0]] * 3, w=[[1]] * 3, label=y)
+        refused("there are v, w; leave all but one", options, v=[[1.0]] * 3, w=[[1]] * 3, label=y)
     assert not (tmp_path / "cache").exists() or not [*(tmp_path / "cache").glob(".*")]
 
 

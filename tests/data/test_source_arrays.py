@@ -88,7 +88,7 @@ def test_another_width_than_in_training_is_refused():
     with pytest.raises(BadInput, match=r"shape \(4,\).*holds shape \(3,\)"):
         from_arrays(np.zeros((2, 3)), [0, 1], like=train)
     assert from_arrays(np.zeros((2, 4)), None, like=train).labels is None
-    with pytest.raises(BadInput, match="needs a label"):
+    with pytest.raises(BadInput, match="give a label for each"):
         from_arrays(np.zeros((2, 4)), None)
 
 

@@ -28,7 +28,7 @@ def table(path, text, encoding="utf-8"):
 def test_nothing_there(tmp_path, class_folder):
     with pytest.raises(BadInput, match="none in it"):
         load(tmp_path)
-    with pytest.raises(BadInput, match=r"2 images lie side by side.*--labels"):
+    with pytest.raises(BadInput, match=r"2 images are in one folder.*--labels"):
         load(flat(tmp_path / "flat", ["a.png", "b.png"]))
     with pytest.raises(BadInput, match=r"two classes.*'cat'"):
         load(class_folder(("cat",)))
@@ -118,7 +118,7 @@ def test_wrapped_folders_and_other_files(class_folder, tmp_path):
     (root / "cat" / "read me").write_bytes(b"x")
     examples = load(root.parent)
     assert examples.classes == ("cat", "dog")
-    note = "3 files are no images by their suffix and were passed over (.heic: 2, none: 1)"
+    note = "3 files have no image suffix and were skipped (.heic: 2, none: 1)"
     assert examples.about["warnings"][0].startswith(note)
     (tmp_path / "only").mkdir()
     (tmp_path / "only" / "a.heic").write_bytes(b"x")
@@ -216,7 +216,7 @@ def test_options_that_mean_nothing_are_refused(tmp_path):
     for data in (tmp_path / "a.npz", "digits"):
         with pytest.raises(BadInput, match="--labels with a folder of images"):
             load(data, SourceOptions(labels=tmp_path / "labels.csv"))
-    with pytest.raises(BadInput, match=r"share between 0 and 1 for --max-bad, but 3 came"):
+    with pytest.raises(BadInput, match=r"share between 0 and 1 for --max-bad, but got 3"):
         load("digits", SourceOptions(max_bad=3))
     with pytest.raises(BadInput, match="0 and above for --memory-gb"):
         load("digits", SourceOptions(memory_gb=-1))

@@ -23,7 +23,7 @@ def encoded(values, **options):
         (["a", " ", "b"], ["1 blank", "row 1"]),
         ([0.0, 1.0, float("nan")], ["1 blank", "row 2"]),
         (["a", None, "b"], ["1 blank", "row 1"]),
-        ([0, 0.5, 1], ["not whole", "0.5", "row 1"]),
+        ([0, 0.5, 1], ["fractions", "0.5", "row 1"]),
         ([1, 1, 1], ["at least two classes", "'1'"]),
         ([[0, 1], [1, 0], [1, 0]], ["shape is (3, 2)", "one-hot"]),
         ([1j, 2j, 3j], ["integers or strings"]),

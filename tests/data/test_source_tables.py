@@ -146,7 +146,8 @@ def test_label_words_are_taken_as_written(tmp_path):
 def test_a_column_that_tells_the_label_is_pointed_at(tmp_path):
     frame = people().assign(answer=lambda f: f.label.map({"yes": "J", "no": "N"}))
     frame.to_csv(tmp_path / "p.csv", index=False)
-    assert any("'answer' tells the label" in w for w in load(tmp_path / "p.csv").about["warnings"])
+    told = load(tmp_path / "p.csv").about["warnings"]
+    assert any("'answer' predicts the label" in w for w in told)
     kept = load(tmp_path / "p.csv", SourceOptions(drop_columns=("answer",)))
     assert "answer" not in str(kept.about["encoding"])
     assert kept.about["warnings"] == []
@@ -173,7 +174,7 @@ def test_ids_and_truth(tmp_path):
         ("a,label\n1,x,8\n2,y,9\n", {}, ["row 2 has 3"]),
         ("a,label\n1,x\ninf,y\n3,x\n", {}, ["'a'", "infinite", "row 3"]),
         ("a,label\n1,x\n1,y\n1,x\n", {}, ["one value only"]),
-        ("a,label\n1,0.25\n2,0.5\n3,0.25\n", {}, ["not whole", "0.25"]),
+        ("a,label\n1,0.25\n2,0.5\n3,0.25\n", {}, ["fractions", "0.25"]),
         ("a,k,label\n1,p,x\n2,p,y\n", {"id_column": "k"}, ["every id once", "'p'"]),
         ("a,k,label\n1,p,x\n2,,y\n", {"id_column": "k"}, ["id in every row", "row 3"]),
         ("a,label\n1,x\n2,y\n", {"text_column": "t"}, ["'t'", "--text-column"]),

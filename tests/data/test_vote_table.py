@@ -64,7 +64,7 @@ def test_oddities_are_noted() -> None:
     assert "annotators with a single label" in notes
     assert "annotators differ only by case and count as different people: 'Ann', 'ann'" in notes
     assert "classes differ only by case and count as different: 'X', 'x'" in notes
-    assert "classes that one annotator alone uses (2): 'X', 'z'" in notes
+    assert "classes that only one annotator uses (2): 'X', 'z'" in notes
 
 
 def test_long_becomes_wide_and_the_last_answer_counts() -> None:
@@ -76,7 +76,7 @@ def test_long_becomes_wide_and_the_last_answer_counts() -> None:
     assert wide.annotators == ("ann", "bob")
     assert wide.cells.tolist() == [["cat", "cat"], ["dog", "dog"]]
     assert wide.first.tolist() == [0, 2]
-    assert "votes that were given twice, which count once (1): 'bob on p1'" in wide.notes[0]
+    assert "votes that were given twice; they count once (1): 'bob on p1'" in wide.notes[0]
     assert "two different answers" in wide.notes[1]
     assert "'ann on p2'" in wide.notes[1]
     with pytest.raises(BadInput, match=r"an annotator in every row of votes.csv, but row 3"):
@@ -89,7 +89,7 @@ def test_annotators_by_name_and_pattern() -> None:
     assert pick_annotators(header, ("rater_1", "text"), "t.csv") == ("rater_1", "text")
     with pytest.raises(BadInput, match="expected a column 'who'"):
         pick_annotators(header, ("who",), "t.csv")
-    with pytest.raises(BadInput, match="--label-column for a single one"):
+    with pytest.raises(BadInput, match="--label-column for a single column"):
         pick_annotators(header, ("rater_1",), "t.csv")
 
 

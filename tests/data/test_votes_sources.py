@@ -118,5 +118,5 @@ def test_pictures_with_a_csv_of_votes_keep_the_rows_that_can_be_read(tmp_path: P
 
 def test_two_ways_to_say_labels_are_refused(tmp_path: Path) -> None:
     _wide().to_csv(tmp_path / "w.csv", index=False)
-    with pytest.raises(BadInput, match="--annotators and --label-column both came"):
+    with pytest.raises(BadInput, match="both --annotators and --label-column were given"):
         load(tmp_path / "w.csv", SourceOptions(annotators=("rater_*",), label_column="size"))

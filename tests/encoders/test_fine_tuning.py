@@ -78,5 +78,5 @@ def test_vectors_are_refused_in_a_sentence() -> None:
     vectors = Examples(
         x=Resident(torch.zeros(9, 4)), labels=np.arange(9) % 3, classes=("a", "b", "c")
     )
-    with pytest.raises(BadInput, match="'timm:tiny' takes pictures, but the data are vectors of 4"):
+    with pytest.raises(BadInput, match="takes pictures, but the data holds vectors of 4"):
         assemble(RunSpec(net=NET, method="ce", device="cpu"), Given(data=vectors))

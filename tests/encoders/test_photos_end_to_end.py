@@ -195,5 +195,5 @@ def test_vectors_with_texts_show_them(tmp_path: Path) -> None:
 
 def test_an_encoder_for_another_kind_of_data_is_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "t.npz", x=np.eye(40), y=np.arange(40) % 2)
-    with pytest.raises(BadInput, match="the data are numbers already; leave out --encoder"):
+    with pytest.raises(BadInput, match="the data is numeric already; leave out --encoder"):
         run("fit", tmp_path / "t.npz", "--encoder", "efficientnet-lite0", "--out", tmp_path / "r")

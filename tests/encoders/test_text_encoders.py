@@ -83,5 +83,5 @@ def test_a_plan_says_how_long_the_sentence_encoder_takes(
 
 
 def test_a_name_that_is_none_is_refused() -> None:
-    with pytest.raises(BadInput, match="'word2vec' is none; choose auto, tf-idf"):
+    with pytest.raises(BadInput, match="'word2vec' is not one; choose auto, tf-idf"):
         encoded(read(), "word2vec")

@@ -62,9 +62,9 @@ def test_declared_matrices_are_checked():
     torch.testing.assert_close(matrix, torch.tensor([[0.9, 0.1], [0.2, 0.8]]))
     with pytest.raises(BadInput, match="3 x 3 numbers for 3 classes, row after row, but has 4"):
         fn.declared_transition((0.9, 0.1, 0.2, 0.8), 3)
-    with pytest.raises(BadInput, match=r"the rows sum to 0\.9, 1, the least entry is"):
+    with pytest.raises(BadInput, match=r"the rows sum to 0\.9, 1, the smallest entry is"):
         fn.declared_transition((0.8, 0.1, 0.2, 0.8), 2)
-    with pytest.raises(BadInput, match="the least entry is"):
+    with pytest.raises(BadInput, match="the smallest entry is"):
         fn.declared_transition((1.1, -0.1, 0.2, 0.8), 2)
 
 

@@ -130,10 +130,10 @@ def test_answers_of_several_people_are_counted(tmp_path: Path) -> None:
     review.decisions.close()
     assert decisions(run) == {0: "owl", 2: "dog", 3: None}
     assert [note.split(":")[0] for note in found.notes] == [
-        "no class of this run",
-        "no example of this run",  # 6 was given cat, so this is an answer about another run
-        "no example of this run",
-        "left open, as the answers differ",
+        "not a class of this run",
+        "not an example of this run",  # 6 was given cat, so this is an answer about another run
+        "not an example of this run",
+        "left open, because the answers differ",
     ]
     assert in_words(found).startswith("3 new decisions")
 
@@ -143,7 +143,7 @@ def test_importing_twice_changes_nothing_and_undo_takes_all_back(run: Path) -> N
     path = run.parent / "a.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert "2 new decisions" in call("review", run, "--import", path)
-    assert "0 new decisions, 2 already decided so" in call("review", run, "--import", path)
+    assert "0 new decisions, 2 already decided that way" in call("review", run, "--import", path)
     review = open_review(run, write=True)
     assert sorted(review.decisions.undo()) == [3, 4]
     review.decisions.close()

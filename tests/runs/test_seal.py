@@ -100,7 +100,7 @@ def test_only_one_process_works_in_a_run_folder(tmp_path):
     )
     assert child.stdout is not None
     assert child.stdout.readline() == b"held\n"
-    with pytest.raises(BadInput, match="another process is working"), locked(tmp_path / "run"):
+    with pytest.raises(BadInput, match="another process is using"), locked(tmp_path / "run"):
         pass
     child.kill()
     child.wait()

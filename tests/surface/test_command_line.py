@@ -376,7 +376,7 @@ def test_plan_says_which_vectors_stay_on_disk(labelproof, vectors, rows):
 
 
 def test_a_folder_that_is_taken_is_refused_before_data_is_read(labelproof, tmp_path):
-    for name, said in (("run.json", "already holds a run"), ("notes.txt", "is no run folder")):
+    for name, said in (("run.json", "already holds a run"), ("notes.txt", "is not a run folder")):
         folder = tmp_path / name.split(".")[0]
         folder.mkdir()
         (folder / name).write_text("{}")
@@ -394,7 +394,7 @@ def test_where_there_is_no_compiler_a_sentence_says_so(labelproof, vectors, monk
     code, _, err = labelproof("fit", vectors, *short, "--compile")
     assert code == 0
     assert (
-        "\nnote: torch.compile fails here, so the run goes on without it: "
+        "\nnote: torch.compile fails here, so the run continues without it: "
         "there is no C++ compiler; install one, or name it in the variable CXX.\n" in f"\n{err}"
     )
     assert ".py" not in err

@@ -29,7 +29,7 @@ def ended(what: str) -> subprocess.CompletedProcess[str]:
 def test_memory_that_is_not_there_is_a_sentence(what: str) -> None:
     done = ended(what)
     assert done.returncode == 1
-    assert done.stderr.startswith("labelproof: memory was not enough")
+    assert done.stderr.startswith("labelproof: not enough memory")
     assert "Traceback" not in done.stderr
 
 
@@ -37,4 +37,4 @@ def test_another_error_is_not_called_so() -> None:
     done = ended("raise RuntimeError('a mistake')")
     assert done.returncode == 1
     assert "a mistake" in done.stderr
-    assert "memory was not enough" not in done.stderr
+    assert "not enough memory" not in done.stderr

@@ -44,8 +44,8 @@ class Asked:
         for option, value in (("methods", sources.methods), ("labels", sources.labels)):
             if value and option not in self.experiment.takes:
                 raise BadInput(
-                    f"{name} does not take --{option}: its grid is fixed; leave it out, and choose "
-                    "cells with --only."
+                    f"{name} does not take --{option}, because its grid is fixed; leave it out, "
+                    "and choose cells with --only."
                 )
         if sources.out.is_file():
             raise BadInput(f"{sources.out} is a file; name a folder with --out.")
@@ -58,7 +58,7 @@ class Asked:
         found = [c for c in cells if self.only is None or self.only in f"{place(c)} {c.name}"]
         if not found:
             raise BadInput(
-                f"no cell has {self.only!r} in it; --dry-run without --only shows them all."
+                f"no cell contains {self.only!r}; --dry-run without --only shows all cells."
             )
         return found
 

@@ -74,8 +74,8 @@ def issues(given: Tensor, probs: Tensor) -> tuple[Tensor, Tensor]:
         from cleanlab.rank import get_label_quality_scores  # type: ignore[import-untyped]
     except ImportError as error:
         raise BadInput(
-            f"the row cleanlab needs the package of that name ({error}); install it, or leave the "
-            "row out with --methods."
+            f"the row cleanlab needs the package cleanlab ({error}); install it, or leave the row "
+            "out with --methods."
         ) from None
     labels, values = given.numpy(), probs.double().numpy()
     values = values / values.sum(1, keepdims=True)

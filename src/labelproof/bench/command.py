@@ -126,7 +126,7 @@ def _run(asked: Asked, cells: list[Cell], picked: list[Cell]) -> int:
             )
     except KeyboardInterrupt:
         console.print(
-            "\nStopped. Finished cells are kept. To continue the others from their last whole "
+            "\nStopped. Finished cells are kept. To continue the others from their last complete "
             f"epoch, run:\n  {asked.command()}",
             soft_wrap=True,
             highlight=False,

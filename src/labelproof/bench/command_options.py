@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 Name = Annotated[
-    str | None, typer.Argument(metavar="EXPERIMENT", help="Leave it out to list all experiments.")
+    str | None,
+    typer.Argument(metavar="EXPERIMENT", help="Name of an experiment; leave it out to list all."),
 ]
 ScaleName = Annotated[
     str,
@@ -31,25 +32,25 @@ HumanLabels = Annotated[
 Out = Annotated[Path, typer.Option(help="Folder for runs, results, tables and figures.")]
 Jobs = Annotated[
     int | None,
-    typer.Option(help="Runs at a time; by default one for each GPU, or each core.", min=1),
+    typer.Option(help="Number of parallel runs; by default one for each GPU, or each core.", min=1),
 ]
 Device = Annotated[
     str,
     typer.Option(
-        help="auto: every GPU, one for each run, or the cores; cpu, cuda, or one GPU such "
-        "as cuda:1."
+        help="auto (all GPUs, one per run, or else the cores), cpu, cuda, or one GPU such as "
+        "cuda:1."
     ),
 ]
 LauncherName = Annotated[
     str,
     typer.Option(
         "--launcher",
-        help="local: each run is one process; torchrun: several processes train each run, as many "
-        "as GPUs or cores are there for it (by default one run at a time).",
+        help="local: each run is one process; torchrun: several processes train each run, one "
+        "for each of its GPUs or cores (by default one run at a time).",
     ),
 ]
 Seeds = Annotated[
-    int | None, typer.Option(help="How many seeds (0, 1, ...) every cell is run with.", min=1)
+    int | None, typer.Option(help="Number of seeds (0, 1, ...) for every cell.", min=1)
 ]
 Methods = Annotated[str | None, typer.Option(help="Only these methods, such as ce,dpc.")]
 Labels = Annotated[str | None, typer.Option(help="Only these label sets, such as clean,worst.")]
@@ -64,8 +65,8 @@ Blocks = Annotated[
     bool,
     typer.Option(
         "--blocks",
-        help="Asymmetric CIFAR-100 as most published columns had it: within blocks of five "
-        "consecutive labels, not within superclasses.",
+        help="Asymmetric noise of CIFAR-100 within blocks of five consecutive labels, as in most "
+        "published results, not within superclasses.",
     ),
 ]
 DryRun = Annotated[

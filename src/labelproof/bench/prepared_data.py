@@ -109,7 +109,7 @@ def one_label_each(found: Arrays, keys: Sequence[str], path: Path) -> None:
         if len(found[key]) != len(found["x"]):
             raise BadInput(
                 f"expected a label for each of the {len(found['x'])} vectors in {path.name}, but "
-                f"its array {key} has {len(found[key])}; save one label a vector."
+                f"its array {key} has {len(found[key])}; save one label per vector."
             )
 
 

@@ -221,7 +221,7 @@ def alone(out: Path) -> Iterator[None]:
             except OSError:
                 if time.monotonic() > end:
                     raise BadInput(
-                        f"another bench is at work in {out}; wait for it, or name another --out."
+                        f"another bench is running in {out}; wait for it, or name another --out."
                     ) from None
                 time.sleep(POLL)
         yield

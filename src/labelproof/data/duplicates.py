@@ -59,8 +59,8 @@ def trained_on(train: Examples, test: Examples) -> tuple[str, ...]:
     if count <= max(MOST_SHARED, 2 * by_chance) * len(test):
         return ()
     return (
-        f"{count} of {len(test)} test examples are in the training data too, so the test accuracy "
-        "is higher than on new data; give test data that is not trained on",
+        f"{count} of {len(test)} test examples are also in the training data, so the test "
+        "accuracy is too high; give test data that is not trained on",
     )
 
 

@@ -171,8 +171,8 @@ def without(examples: Examples, removed: Collection[int]) -> Examples:
         return examples
     if min(removed) < 0 or max(removed) >= len(examples):
         raise BadInput(
-            f"expected examples 0 to {len(examples) - 1} to leave out, but {max(removed)} is "
-            "named; use the data that was reviewed."
+            f"expected examples 0 to {len(examples) - 1} to leave out, but got {max(removed)}; "
+            "use the data that was reviewed."
         )
     gone = set(removed)
     rows = torch.tensor([row for row in range(len(examples)) if row not in gone])

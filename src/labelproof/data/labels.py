@@ -131,8 +131,8 @@ def label_notes(labels: Codes, classes: tuple[str, ...]) -> tuple[str, ...]:
     notes = []
     if shown := alike(classes):
         notes.append(
-            f"some classes differ in capitals or blanks alone ({shown}); "
-            "add --merge-labels to make each pair one class"
+            f"some classes differ only in capitals or blanks ({shown}); add --merge-labels to "
+            "merge each pair into one class"
         )
     for code, name in enumerate(classes):
         if name.casefold() in NO_LABEL and (count := int((labels == code).sum())):
@@ -175,8 +175,8 @@ def _distinct(names: Sequence[str], what: str) -> tuple[str, ...]:
     if twice or "" in found:
         problem = f"{twice[0]!r} comes twice" if twice and twice[0] else "one is blank"
         raise BadInput(
-            f"expected a name of its own for each class of {what}, but {problem}; "
-            "rename it, or give both classes one number"
+            f"expected a distinct name for each class of {what}, but {problem}; rename it, or "
+            "give both classes one number"
         )
     return found
 
@@ -198,9 +198,9 @@ def check_labels(
     if column.dtype.kind == "i" and size and column.min() < 0:
         bad = np.flatnonzero(column < 0)
         raise BadInput(
-            f"expected class numbers of 0 and above in {what}, but negative ones such as "
-            f"{column[bad[0]]} occur ({_places(bad, first_row)}); "
-            "leave these examples out or label them"
+            f"expected class numbers of 0 and above in {what}, but there are negative ones such "
+            f"as {column[bad[0]]} ({_places(bad, first_row)}); leave these examples out or label "
+            "them"
         )
     return column
 
@@ -261,8 +261,8 @@ def _as_column(values: Any, what: str) -> npt.NDArray[Any]:
         array = array[:, 0]
     if array.ndim != 1:
         raise BadInput(
-            f"expected {what} as one label per example, but their shape is {array.shape}; "
-            "give class numbers or names (of one-hot rows, the position of the one)"
+            f"expected {what} as one label per example, but their shape is {array.shape}; give "
+            "class numbers or names (for one-hot rows, the position of the 1)"
         )
     if array.dtype.kind in "iu":
         return array.astype(np.int64)
@@ -282,9 +282,8 @@ def _whole(column: npt.NDArray[Any], what: str, first_row: int) -> npt.NDArray[A
     bad = np.flatnonzero((column != np.round(column)) | (np.abs(column) > 2**53))
     if len(bad):
         raise BadInput(
-            f"expected classes in {what}, but numbers that are not whole, such as "
-            f"{column[bad[0]]:g}, occur ({_places(bad, first_row)}); "
-            "name the column or array that holds classes"
+            f"expected classes in {what}, but there are fractions such as {column[bad[0]]:g} "
+            f"({_places(bad, first_row)}); name the column or array that holds classes"
         )
     return column.astype(np.int64)
 
@@ -324,8 +323,8 @@ def check_same_kind(columns: Sequence[npt.NDArray[Any]], what: str) -> None:
     """Refuse given labels in numbers beside true ones in words, or the reverse."""
     if len({column.dtype.kind for column in columns}) > 1:
         raise BadInput(
-            f"expected {what} and the true labels to name classes alike, but one holds numbers "
-            f"({_example(columns, 'i')}) and the other words ({_example(columns, 'O')}); "
+            f"expected {what} and the true labels to use the same class names, but one holds "
+            f"numbers ({_example(columns, 'i')}) and the other words ({_example(columns, 'O')}); "
             "write both as numbers or both as words"
         )
 
@@ -340,13 +339,13 @@ def _check_spread(labels: Codes, classes: tuple[str, ...], what: str) -> None:
     if distinct < 2:
         only = f"only {classes[labels[0]]!r} occurs" if len(labels) else "there are no examples"
         raise BadInput(
-            f"expected at least two classes in {what}, but {only}; "
-            "give examples of another class, or name the array or column that tells them apart"
+            f"expected at least two classes in {what}, but {only}; give examples of another "
+            "class, or name another array or column of labels"
         )
     if distinct == len(labels) > 10:
         raise BadInput(
-            f"expected classes in {what}, but each of the {len(labels)} values occurs only once; "
-            "these look like names of rows: name the array or column that holds classes"
+            f"expected classes in {what}, but each of the {len(labels)} values occurs only once, "
+            "like a name of a row; name the array or column that holds classes"
         )
 
 

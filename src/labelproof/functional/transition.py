@@ -55,8 +55,9 @@ def declared_transition(values: Sequence[float], classes: int) -> Tensor:
     if matrix.min() < 0 or (sums - 1).abs().max() > 1e-3:
         shown = ", ".join(f"{total:.4g}" for total in sums.tolist()[:10])
         raise BadInput(
-            "every row of transition must be probabilities that sum to 1, the chances that a class "
-            f"is labelled as each one; the rows sum to {shown}, the least entry is {matrix.min()}."
+            "every row of transition must be probabilities that sum to 1, the chances of each "
+            f"given label for a class; the rows sum to {shown}, the smallest entry is "
+            f"{matrix.min()}."
         )
     return matrix / sums[:, None]
 

@@ -30,7 +30,7 @@ class CrossEntropy:
 
     about: ClassVar[About] = About(
         title="Cross-entropy",
-        paper="none: the control of every comparison",
+        paper="none: the baseline of every comparison",
         year=1986,
         cost="3 N",
         evidence=lambda method, state, x: method.objective.log_evidence(state.learner.net(x)),

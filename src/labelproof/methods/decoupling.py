@@ -36,7 +36,7 @@ class Decoupling:
         year=2017,
         link="https://arxiv.org/abs/1706.02613",
         code="https://github.com/emalach/UpdateByDisagreement",
-        cost="2 N and 4 for each example of disagreement",
+        cost="2 N, and 4 for each example on which the networks disagree",
     )
 
     epochs: hp.Count = 200

@@ -213,7 +213,7 @@ def invertible(values: Sequence[float], classes: int) -> Tensor:
     matrix = fn.declared_transition(values, classes)
     if not torch.linalg.cond(matrix.double()) < 1e6:
         raise BadInput(
-            "Backward: the declared transition has no inverse, for two classes are labelled alike; "
-            "use the forward method or declare other numbers."
+            "Backward: the declared transition has no inverse, because two classes are labelled "
+            "alike; use the forward method or declare other numbers."
         )
     return matrix

@@ -58,7 +58,7 @@ class MLNT:
         year=2019,
         link="https://arxiv.org/abs/1812.05214",
         code="https://github.com/LiJunnan1992/MLNT",
-        cost="(4 + 11 M) N, first order (4 + 5 M) N; of the mentor 3 N",
+        cost="(4 + 11 M) N, first order (4 + 5 M) N; mentor 3 N",
         evidence=lambda method, state, x: method.objective.log_evidence(state.teacher(x)),
         second_order=True,
     )

@@ -61,8 +61,8 @@ def _from(pixels: int, name: str, make: Callable[[Shape], nn.Module]) -> Callabl
     def checked(shape: Shape) -> nn.Module:
         if min(shape[1:]) < pixels:
             raise BadInput(
-                f"The net '{name}' needs images of at least {pixels} pixels a side, but these are "
-                f"{shape[1]}x{shape[2]}; choose another net, such as 'preact18'."
+                f"The net '{name}' needs images of at least {pixels} pixels per side, but these "
+                f"are {shape[1]}x{shape[2]}; choose another net, such as 'preact18'."
             )
         return make(shape)
 

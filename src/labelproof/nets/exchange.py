@@ -25,8 +25,8 @@ from labelproof.errors import PeerLost
 from labelproof.nets.sockets import sockets
 
 LOST = (
-    "another process of this run ended, so this one stops too; everything up to the last whole "
-    "epoch is saved: go on with the same command and --resume."
+    "another process of this run ended, so this one stops too; everything up to the last "
+    "complete epoch is saved: continue with the same command and --resume."
 )
 
 

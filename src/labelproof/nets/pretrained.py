@@ -52,7 +52,7 @@ def pretrained(net: str, shape: Sequence[int], weights: bool = True) -> Pretrain
     """
     if len(shape) != 3:
         raise BadInput(
-            f"The net '{net}' takes pictures, but the data are vectors of {shape[0]} numbers; "
+            f"The net '{net}' takes pictures, but the data holds vectors of {shape[0]} numbers; "
             "leave out --net, or give pictures."
         )
     network = timm_network(net.removeprefix(TIMM), pretrained=weights)

@@ -52,7 +52,7 @@ def apply_noise(
         BadInput: If the noise does not fit the classes, or needs inputs that are not there.
     """
     if seed < 0:
-        raise BadInput(f"A seed is a whole number from 0 up, but got {seed}.")
+        raise BadInput(f"A seed must be a whole number of 0 or more, but got {seed}.")
     # A stream of its own, whatever else is drawn from the same seed.
     rng, count = np.random.default_rng((seed, 0x6E6F697365)), len(classes)
     if spec.kind == "matrix":
@@ -92,7 +92,7 @@ def _instancewise(
 ) -> Noise:
     if inputs is None:
         raise BadInput(
-            f"Noise of kind {spec.kind} depends on the examples, and a file of labels has none; "
+            f"Noise of kind {spec.kind} depends on the examples, but a file of labels has none; "
             f"give the data, as in: labelproof fit DATA --noise {spec.kind}:{spec.rate:g}."
         )
     if spec.kind == "instance":
@@ -135,7 +135,7 @@ def read_matrix(path: Path, count: int) -> Floats:
         ) from error
     if matrix.shape != (count, count) or matrix.dtype.kind not in "fiu":
         raise BadInput(
-            f"The transition matrix {path} must be {count} by {count} numbers, a row a class, "
+            f"The transition matrix {path} must be {count} by {count} numbers, one row per class, "
             f"but is {matrix.dtype} of shape {matrix.shape}."
         )
     return checked_matrix(matrix)

@@ -184,8 +184,8 @@ def _margins(eta: Floats, labels: Ints, num_classes: int) -> tuple[Ints, Floats]
     """The strongest rival of each label and the distance of their probabilities, (N,) each."""
     if eta.shape != (len(labels), num_classes):
         raise BadInput(
-            f"PMD noise needs class probabilities of shape {(len(labels), num_classes)}, a row an "
-            f"example, but got {eta.shape}."
+            f"PMD noise needs class probabilities of shape {(len(labels), num_classes)}, one row "
+            f"per example, but got {eta.shape}."
         )
     rows = np.arange(len(labels))
     others = eta.copy()

@@ -70,7 +70,7 @@ def corrupt_file(
     beside = target.with_name(f"{target.name}.json")
     for file in (target, beside):
         if os.path.lexists(file):
-            raise BadInput(f"{file} exists already and is left as it is; choose another --out.")
+            raise BadInput(f"{file} exists already and was not changed; choose another --out.")
     corrupt = _corrupt_array if source.suffix == ".npy" else _corrupt_csv
     content, classes, noise = corrupt(source, spec, seed, label_column)
     about = {"source": source.name, "classes": list(classes), **noise.describe()}
@@ -232,8 +232,8 @@ def _place(text: str, rows: list[list[Span]], column: str | None, name: str) -> 
         return names.index(usual), True
     if len(names) > 1:
         raise BadInput(
-            f"None of the columns of {name} is called label; its columns are {', '.join(names)}: "
-            "say which one holds the labels with --label-column."
+            f"None of the columns of {name} is called label; its columns are {', '.join(names)}; "
+            "name the column of labels with --label-column."
         )
     rest = {_value(text, row[0]) for row in rows[1:]}
     return 0, not (names[0] in rest or re.fullmatch(r"[+-]?\d+", names[0]))

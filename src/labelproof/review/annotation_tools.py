@@ -123,8 +123,8 @@ def write_samples(review: Reviewed, out: Path) -> None:
     files = files_of(review.record, review.rows)
     if files is None:
         raise BadInput(
-            "expected a run on picture files, which FiftyOne shows, but this run has none at hand; "
-            "use --format label-studio or --format table."
+            "expected a run on picture files, which FiftyOne shows, but this run has none "
+            "available; use --format label-studio or --format table."
         )
     write_json(out, {"classes": review.classes, "samples": list(samples(review, files))})
 

@@ -80,7 +80,7 @@ def in_words(found: Answers) -> str:
              "skip": "skipped"}  # fmt: skip
     parts = ", ".join(f"{kinds[kind]:,} {name}" for kind, name in names.items() if kinds[kind])
     text = f"{len(found.wishes):,} new decisions" + (f" ({parts})" if parts else "")
-    return text + (f", {found.unchanged:,} already decided so" if found.unchanged else "")
+    return text + (f", {found.unchanged:,} already decided that way" if found.unchanged else "")
 
 
 # --- files
@@ -120,7 +120,7 @@ def _json(content: Any) -> Iterator[dict[str, Any]]:
         yield from (_sample(entry) for entry in _objects(content["samples"]))
         return
     if not isinstance(content, list):
-        raise ValueError("it is no list of tasks and has no samples")
+        raise ValueError("it is not a list of tasks and has no samples")
     for entry in _objects(content):
         if isinstance(entry.get("data"), dict):
             yield from _task(entry)
@@ -131,7 +131,7 @@ def _json(content: Any) -> Iterator[dict[str, Any]]:
 def _objects(entries: Sequence[Any]) -> Iterator[dict[str, Any]]:
     for entry in entries:
         if not isinstance(entry, dict):
-            raise ValueError("an entry is no JSON object")
+            raise ValueError("an entry is not a JSON object")
         yield entry
 
 
@@ -193,11 +193,11 @@ def _answers(
         index = _index(record, by_name, len(ids))
         told = record.get("given")
         if index is None or (told is not None and codes.get(str(told)) != given[index]):
-            notes.append(f"no example of this run: {_called(record)}")
+            notes.append(f"not an example of this run: {_called(record)}")
         elif skipped:
             yield Answer(index=index, label=None)
         elif label not in codes:
-            notes.append(f"no class of this run: {label!r} of {ids[index]}")
+            notes.append(f"not a class of this run: {label!r} of {ids[index]}")
         else:
             yield Answer(index=index, label=label)
 
@@ -239,7 +239,8 @@ def _wishes(
         best = labels.most_common(2)
         if len(best) == 2 and best[0][1] == best[1][1]:
             notes.append(
-                f"left open, as the answers differ: {ids[index]} ({best[0][0]} or {best[1][0]})"
+                f"left open, because the answers differ: {ids[index]} ({best[0][0]} or "
+                f"{best[1][0]})"
             )
             continue
         if not best:

@@ -41,8 +41,8 @@ def export(review: Reviewed, out: Path, shown: Shown | None = None) -> None:
     suffix = out.suffix.lower()
     if suffix not in writers:
         raise BadInput(
-            f"expected a file ending in .csv, .npy, .parquet, .json or .jsonl, but {out.name} "
-            "came; choose one of these."
+            "expected a file ending in .csv, .npy, .parquet, .json or .jsonl, but got "
+            f"{out.name}; choose one of these."
         )
     writers[suffix]()
 

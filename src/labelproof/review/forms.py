@@ -52,8 +52,8 @@ def table_of(record: Mapping[str, Any]) -> Table | None:
     columns = data.get("columns") or {}
     if record.get(WITHHELD) and (data.get("source") in TABLES or data.get("labels")):
         raise BadInput(
-            "the table that the labels came from is not read, as somebody else made this run "
-            "folder; name it with --data TABLE, or export as .jsonl."
+            "the table that the labels came from is not read, because somebody else made this "
+            "run folder; name it with --data TABLE, or export as .jsonl."
         )
     if data.get("source") in TABLES and "label" in columns:
         return Table(path=Path(data["path"]), label=columns["label"], file=columns.get("file"))

@@ -68,14 +68,14 @@ def parse_query(values: Mapping[str, str], classes: Mapping[str, int]) -> Query:
 def _share(text: str | None, otherwise: float) -> float:
     value = float(text) if text else otherwise
     if not 0 <= value <= 1:  # NaN fails too
-        raise ValueError(f"{text} is no share of 0 to 1")
+        raise ValueError(f"{text} is not a number from 0 to 1")
     return value
 
 
 def _place(text: str | None) -> int | None:
     value = int(text) if text else None
     if value is not None and not 0 <= value <= 2**40:
-        raise ValueError(f"{text} is no place")
+        raise ValueError(f"{text} is not a position")
     return value
 
 

@@ -147,8 +147,7 @@ class Desk:
         wishes = wishes_for(self.rows, self.review.classes, places, act, label)
         if len(wishes) != count:
             raise BadInput(
-                f"the filter now lets {len(wishes)} open labels through, not {count}; look at "
-                "them again."
+                f"the filter now shows {len(wishes)} open labels, not {count}; look at them again."
             )
         self.review.decisions.decide(wishes)
         self.judge_again()

@@ -48,8 +48,8 @@ def write_with_findings(review: Reviewed, out: Path) -> None:
     suffix = out.suffix.lower()
     if suffix not in SUFFIXES:
         raise BadInput(
-            f"expected a file ending in .csv, .tsv or .parquet, but {out.name} came; "
-            "choose one of these."
+            f"expected a file ending in .csv, .tsv or .parquet, but got {out.name}; choose one of "
+            "these."
         )
     if suffix in PARQUET:
         table = _arrow(review)
@@ -156,7 +156,7 @@ def _source(review: Reviewed) -> Path | None:
     data = review.record.get("data") or {}
     if review.record.get(WITHHELD):
         raise BadInput(
-            "the data is not read, as somebody else made this run folder; name it with --data."
+            "the data is not read, because somebody else made this run folder; name it with --data."
         )
     if data.get("source") not in ("csv", "parquet", "jsonl", "excel", "hugging face"):
         return None

@@ -88,12 +88,12 @@ def parse(
     if kind in ("skip", "remove"):
         label = None
     elif not isinstance(label, str) or label not in classes:
-        raise BadInput(f"'label' is {label!r}, which is no class of this run")
+        raise BadInput(f"'label' is {label!r}, which is not a class of this run")
     elif kind == "keep" and label != given[index]:
         raise BadInput(f"it keeps {given[index]!r}, but names {label!r}")
     note = entry.get("note", "")
     if not isinstance(note, str) or len(note) > LONGEST_NOTE or SURROGATE.search(note):
-        raise BadInput(f"'note' is no text of at most {LONGEST_NOTE} letters")
+        raise BadInput(f"'note' is not a text of at most {LONGEST_NOTE} characters")
     return Decision(
         step=step,
         index=index,
@@ -283,8 +283,8 @@ def _lines(path: Path, content: bytes, known: Known) -> Iterator[Line]:
                 steps.add(line.step)
         except (ValueError, RecursionError) as error:  # BadInput is one; so are those of json
             raise BadInput(
-                f"line {number} of {path} is no decision of this run ({error}); "
-                "correct or delete that line. The file was left as it is."
+                f"line {number} of {path} is not a decision of this run ({error}); correct or "
+                "delete that line. The file was left as it is."
             ) from None
         yield line
 

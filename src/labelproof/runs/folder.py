@@ -126,7 +126,7 @@ def check_free(folder: Path, resume: bool) -> None:
                 f"{folder} already holds a run; add --resume to continue it, or name another --out."
             )
     elif folder.exists() and (not folder.is_dir() or not _empty(folder)):
-        raise BadInput(f"{folder} exists and is no run folder; name another --out.")
+        raise BadInput(f"{folder} exists and is not a run folder; name another --out.")
 
 
 def begin(folder: Path, record: Mapping[str, Any], resume: bool) -> None:
@@ -190,7 +190,9 @@ def read_record(folder: Path) -> dict[str, Any]:
     """run.json of a folder."""
     path = folder / RUN
     if not path.is_file():
-        raise BadInput(f"{folder} is no run folder: it has no run.json; name the folder of a run.")
+        raise BadInput(
+            f"{folder} is not a run folder: it has no run.json; name the folder of a run."
+        )
     check_entries(folder)
     record = read_json(path, RunRecord, "restore it or start a new run")
     if record["format"] != FORMAT:

@@ -57,7 +57,7 @@ class Journal:
             _write(self._handle, text)
             os.fsync(self._handle)
             if os.fstat(self._handle).st_size != self._end + len(text):
-                raise OSError(f"{self.path} has not the length it should have")
+                raise OSError(f"{self.path} does not have the expected length")
         except OSError:
             self._torn = True
             with contextlib.suppress(OSError):  # else before the next write
@@ -85,7 +85,9 @@ class Journal:
         except OSError:
             there = None
         if there is None or (there.st_dev, there.st_ino) != (here.st_dev, here.st_ino):
-            raise BadInput(f"{self.path} was moved or removed; nothing is saved until it is back.")
+            raise BadInput(
+                f"{self.path} was moved or removed; nothing is saved until it is restored."
+            )
         if here.st_size != self._end:
             raise BadInput(
                 f"{self.path} was changed by another program; start the review again to read it."
@@ -134,7 +136,7 @@ def locked(folder: Path) -> Iterator[None]:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise BadInput(
-                f"another process is working in {folder}; wait for it, or name another --out."
+                f"another process is using {folder}; wait for it, or name another --out."
             ) from None
         except OSError:  # a file system without locks: better unwatched than not at all
             pass
@@ -148,7 +150,7 @@ def _open(folder: Path) -> int:
         folder.mkdir(parents=True, exist_ok=True)
         return os.open(folder, os.O_RDONLY)
     except FileExistsError:
-        raise BadInput(f"{folder} exists and is no folder; name another --out.") from None
+        raise BadInput(f"{folder} exists and is not a folder; name another --out.") from None
     except OSError as error:
         raise BadInput(
             f"{folder} cannot be written ({error.strerror}); name another --out."

@@ -130,13 +130,13 @@ def _numbers(path: Path, columns: dict[str, tuple[str, ...]], name: str) -> Numb
         values: Any = np.array(columns[name], dtype=np.float64)
     except ValueError as error:
         raise BadInput(
-            f"{path} holds what is no number in the column {name!r} ({error}); "
-            "restore the run folder."
+            f"{path} has a value that is not a number in the column {name!r} ({error}); restore "
+            "the run folder."
         ) from None
     low, high = RANGES.get(name, (-1e15, 1e15))
     if not ((values >= low) & (values <= high)).all():  # NaN fails too
         raise BadInput(
-            f"{path} holds numbers beyond {low:g} to {high:g}, or NaN, in the column {name!r}; "
+            f"{path} holds numbers outside {low:g} to {high:g}, or NaN, in the column {name!r}; "
             "restore the run folder."
         )
     checked: Numbers = values

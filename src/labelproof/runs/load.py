@@ -117,8 +117,8 @@ def _method(record: Mapping[str, Any]) -> Method:
     name = record["method"]
     if name not in METHODS:
         raise BadInput(
-            f"the run used the method {name!r}, which labelproof does not bring along; "
-            "load it from Python with load_model(folder, method=...)."
+            f"the run used the method {name!r}, which is not part of labelproof; load it from "
+            "Python with load_model(folder, method=...)."
         )
     return METHODS[name](**{key: _frozen(value) for key, value in record["settings"].items()})
 
@@ -127,8 +127,8 @@ def _net_name(record: Mapping[str, Any]) -> str:
     name = str(record["net"])
     if name not in NETS and not is_timm(name):
         raise BadInput(
-            f"the run used a network of its own, {name!r}, which labelproof does not bring along; "
-            "load it from Python with load_model(folder, net=...)."
+            f"the run used a custom network, {name!r}, which is not part of labelproof; load it "
+            "from Python with load_model(folder, net=...)."
         )
     return name
 
@@ -216,7 +216,9 @@ def with_named_encoder(like: Examples, record: Mapping[str, Any], named: str | N
     place = place_of(encoder)
     if encoder is None or place is None:
         if named is not None:
-            raise BadInput("expected no --encoder, as this run used none that is a file.")
+            raise BadInput(
+                "expected no --encoder, because this run used no encoder file; leave it out."
+            )
         return like
     if named is not None:
         return replace(like, encoder=_moved(encoder, named))

@@ -92,8 +92,8 @@ def prepare(
         raise BadInput("training data needs a label for every example; name them with --labels.")
     if noise and train.votes is not None:
         raise BadInput(
-            "noise on purpose is put into single labels, but this data has several annotators; "
-            "leave out --noise, or name one label column."
+            "--noise changes single labels, but this data has several annotators; leave out "
+            "--noise, or name one label column."
         )
     given, truth, record = torch.as_tensor(train.labels), _tensor(train.truth), None
     agreed = labels_from_votes(train.votes, len(train.classes)) if train.votes else None
@@ -106,8 +106,8 @@ def prepare(
     test = test or train.test
     if test is not None and test.labels is None:
         raise BadInput(
-            "test data needs trusted labels to measure with, and these have none; "
-            f"{_labelled(test, train.classes)} or leave out --test."
+            f"test data needs trusted labels, but this has none; {_labelled(test, train.classes)} "
+            "or leave out --test."
         )
     task = Task(
         x=train.x,

@@ -82,7 +82,7 @@ def read_again(
         or digest(examples, rows, record, held) != record["task"]["digest"]
     ):
         raise BadInput(
-            f"{spec.data} has changed since the run (other examples than those it was "
+            f"{spec.data} has changed since the run (its examples are not those that the run was "
             "trained on); restore the data, or fit again."
         )
     return examples

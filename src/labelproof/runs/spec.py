@@ -100,7 +100,7 @@ def read_spec(values: Any, where: Path) -> RunSpec:
         spec = msgspec.convert(values, RunSpec, dec_hook=_path)
     except (msgspec.ValidationError, TypeError, ValueError) as error:
         raise BadInput(
-            f"{where} does not describe a run ({error}); restore it, or give the options anew."
+            f"{where} does not describe a run ({error}); restore it, or give the options again."
         ) from None
     frozen = {name: _frozen(value) for name, value in spec.settings.items()}
     return replace(spec, settings=frozen)
@@ -138,7 +138,9 @@ def spec_of(record: Mapping[str, Any], where: Path) -> RunSpec:
             "seed": record["seed"],
         }
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise BadInput(f"{where} is no {RUN} of a run (no {error}); name another file.") from None
+        raise BadInput(
+            f"{where} is not the {RUN} of a run (no {error}); name another file."
+        ) from None
     return read_spec(values, where)
 
 

@@ -246,8 +246,8 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         same = alike(sorted(names))
         if same:
             warn(
-                f"some classes differ in capitals or blanks alone ({same}); "
-                "merge_labels=True makes each pair one class",
+                f"some classes differ only in capitals or blanks ({same}); merge_labels=True "
+                "merges each pair into one class",
                 stacklevel=4,
             )
         return column
@@ -292,8 +292,8 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             changes["epochs"] = self.epochs
         if changes and not isinstance(self.method, str):
             raise BadInput(
-                "settings and epochs go with a method's name; a record has its own, so change "
-                "it with dataclasses.replace."
+                "settings and epochs need a method's name, but method is a record with its own; "
+                "change it with dataclasses.replace."
             )
         return changes
 

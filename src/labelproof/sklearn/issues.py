@@ -122,7 +122,7 @@ def _sorted_out(
     if first.ndim == second.ndim == 1 and first.dtype.kind in "iufb":
         raise BadInput(
             "expected inputs (N, D), texts or probabilities (N, C) beside the labels, but both "
-            f"have one number or word an example (shapes {first.shape} and {second.shape})."
+            f"have one number or word per example (shapes {first.shape} and {second.shape})."
         )
     if first.ndim != 1 or second.ndim < 2 or second.dtype.kind != "f":
         return X, labels, None
@@ -201,8 +201,8 @@ def add_findings(data: Any, found: str | Path | NoisyLabelClassifier) -> Any:
             kept = kept.add_column(name, values)
         return kept
     raise BadInput(
-        "expected a pandas DataFrame or a Dataset of Hugging Face's datasets, but "
-        f"{type(data).__name__} came; convert it first, or choose one part of a DatasetDict."
+        "expected a pandas DataFrame or a Dataset of Hugging Face's datasets, but got "
+        f"{type(data).__name__}; convert it first, or choose one part of a DatasetDict."
     )
 
 
@@ -219,6 +219,6 @@ def _check(size: int, columns: Columns) -> None:
     known = len(next(iter(columns.values())))
     if size != known:
         raise BadInput(
-            f"expected the {known} rows of the training data, but {size} came; give the rows that "
+            f"expected the {known} rows of the training data, but got {size}; give the rows that "
             "were trained on, in their order."
         )

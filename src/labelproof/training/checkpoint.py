@@ -41,19 +41,18 @@ def load(path: Path) -> dict[str, Any]:
     except ValueError as error:  # of which Refused and BadInput are kinds
         reason = str(error).split(";")[0]
         raise BadInput(
-            f"{path} is not a checkpoint that can be read ({reason}); "
-            "start the run anew in another folder."
+            f"{path} is not a readable checkpoint ({reason}); start a new run in another folder."
         ) from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         found = content.get("format") if isinstance(content, dict) else "none"
         raise BadInput(
-            f"{path} has checkpoint format {found}, not {FORMAT} as expected; start the run anew."
+            f"{path} has checkpoint format {found}, not {FORMAT} as expected; start a new run."
         )
     saved = {key: value for key, value in content.items() if key not in ("format", "digest")}
     if content.get("digest") != digest(saved):
         raise BadInput(
-            f"{path} has been damaged since it was written (its checksum differs); "
-            "start the run anew in another folder."
+            f"{path} has been damaged since it was written (its checksum differs); start a new "
+            "run in another folder."
         )
     return content
 

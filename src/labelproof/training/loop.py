@@ -231,8 +231,8 @@ def _restored(folder: Path | None, state: Any, resume: bool) -> tuple[Any, list[
         return checkpoint.unpack(state, saved["state"]), [dict(line) for line in saved["history"]]
     except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
         raise BadInput(
-            f"{path} does not fit this method and network ({type(error).__name__}); "
-            "resume with those it was made with, or start anew in another folder."
+            f"{path} does not fit this method and network ({type(error).__name__}); resume with "
+            "the same method and network, or start a new run in another folder."
         ) from error
 
 

@@ -124,7 +124,7 @@ class Beside:
             why = "; it may have run out of memory" if code == -signal.SIGKILL else ""
             raise RunFailed(
                 f"a process that trained without a fold ended early (exit code {code}){why}. "
-                "Continue with --resume; with OMP_NUM_THREADS=1 it stays in one process."
+                "Continue with --resume. With OMP_NUM_THREADS=1, everything runs in one process."
             ) from None
 
     def stop(self) -> None:

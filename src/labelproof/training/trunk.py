@@ -73,7 +73,7 @@ def fused(make: Trunk, example: Tensor, device: torch.device) -> Trunk:
         compiled().to(device)(example.to(device)).sum().backward()
     except Exception as error:  # a compiler can fail in any way
         warnings.warn(
-            f"torch.compile fails here, so the run goes on without it: {_reason(error)}",
+            f"torch.compile fails here, so the run continues without it: {_reason(error)}",
             category=Note,
             stacklevel=2,
         )

@@ -155,7 +155,7 @@ def _behind(results: Results, column: str) -> tuple[str, ...] | None:
 
 EXPERIMENT = Experiment(
     name="lambda_u",
-    title="the weight of DPC's unsupervised loss: fixed values against auto",
+    title="the weight of DPC's unsupervised loss: fixed values compared with auto",
     seeds={"paper": 1, "small": 1, "tiny": 1},
     cells=cells,
     finish=finish,

@@ -59,7 +59,7 @@ def finish(results: Results, folder: Path) -> list[Path]:
 
 EXPERIMENT = Experiment(
     name="synthetic",
-    title="test accuracy with symmetric and asymmetric label noise put in (table 1)",
+    title="test accuracy with symmetric and asymmetric label noise (table 1)",
     seeds={"paper": 3, "small": 1, "tiny": 1},
     cells=cells,
     finish=finish,

@@ -69,7 +69,8 @@ def finish(results: Results, folder: Path) -> list[Path]:
 
 EXPERIMENT = Experiment(
     name="yardstick",
-    title="the defaults against scikit-learn and cleanlab, on sets of different kinds and sizes",
+    title="the defaults compared with scikit-learn and cleanlab, on sets of different kinds and "
+    "sizes",
     seeds={"paper": 3, "small": 2, "tiny": 1},
     cells=cells,
     finish=finish,

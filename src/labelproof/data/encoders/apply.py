@@ -52,7 +52,7 @@ def encoded(
         return examples
     if examples.kind == "images":
         if name in TEXT_NAMES:
-            raise _misfit(name, "texts", "pictures", f"{DEFAULT}, or another of pictures")
+            raise _misfit(name, "texts", "pictures", f"{DEFAULT}, or another encoder of pictures")
         return _pictures(examples, name, cache or default_cache(), progress)
     if isinstance(examples.encoder, AnyTexts):
         if name in BUILT_IN or name.startswith(TIMM) or name.lower().endswith(".onnx"):
@@ -60,8 +60,8 @@ def encoded(
         return encode_texts(examples, name, cache or default_cache(), progress)
     if name != AUTO:
         raise BadInput(
-            f"expected pictures or texts for the encoder {name}, but the data are "
-            "numbers already; leave out --encoder"
+            f"expected pictures or texts for the encoder {name}, but the data is numeric already; "
+            "leave out --encoder"
         )
     return examples
 

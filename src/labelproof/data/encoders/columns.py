@@ -111,8 +111,8 @@ def fit_table(frame: Frame, what: str, first_row: int = 0) -> TableEncoder:
     if not columns:
         left = "; ".join(f"{name}: {why}" for name, why in dropped.items()) or "no other column"
         raise BadInput(
-            f"expected feature columns beside the labels in {what}, but none can be used ({left}); "
-            "name a column of texts with --text-column or of images with --file-column"
+            f"expected feature columns in addition to the labels in {what}, but none can be used "
+            f"({left}); name a column of texts with --text-column or of images with --file-column"
         )
     return TableEncoder(columns=tuple(columns), dropped=dropped)
 
@@ -154,7 +154,7 @@ def _fit_number(name: str, kind: Kind, values: Floats) -> Column:
 def _fit_category(name: str, words: npt.NDArray[Any]) -> Column | str:
     levels, counts = np.unique(words, return_counts=True)
     if len(levels) > max(MOST_LEVELS, len(words) // 2):
-        return f"{len(levels)} different values in {len(words)} rows, which name rows"
+        return f"{len(levels)} different values in {len(words)} rows, so these are names of rows"
     order = np.lexsort((levels, -counts))  # frequent first, ties by name
     least = max(2, len(words) // 1000)
     kept = [str(levels[place]) for place in order[:MOST_LEVELS] if counts[place] >= least]
@@ -229,7 +229,7 @@ def giveaways(frame: Frame, labels: npt.NDArray[np.int64] | None) -> list[str]:
         n for n in suspects if len(set(zip(as_words(frame[n]), labels, strict=True))) == classes
     ]
     return [
-        f"column {name!r} tells the label exactly; if it was made from the label, leave it out "
+        f"column {name!r} predicts the label exactly; if it was made from the label, leave it out "
         "with --drop-column"
         for name in same
     ]

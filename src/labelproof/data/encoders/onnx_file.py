@@ -154,8 +154,8 @@ def _one_input(opened: Any, path: Path) -> Any:
     if len(inputs) != 1:
         names = ", ".join(found.name for found in inputs)
         raise BadInput(
-            f"expected one input in {path.name}, but it has {len(inputs)} ({names}); "
-            "export a model that takes pictures alone"
+            f"expected one input in {path.name}, but it has {len(inputs)} ({names}); export a "
+            "model that takes only pictures"
         )
     (found,) = inputs
     shape = found.shape
@@ -169,7 +169,7 @@ def _one_input(opened: Any, path: Path) -> Any:
     if isinstance(shape[0], int) and shape[0] != 1:
         raise BadInput(
             f"expected a batch of any size as the input of {path.name}, but it is fixed at "
-            f"{shape[0]}; export it with a batch that can change"
+            f"{shape[0]}; export it with a variable batch size"
         )
     return found
 
@@ -185,7 +185,7 @@ def _one_output(opened: Any, path: Path) -> Any:
     listed = ", ".join(f"{found.name} {found.shape}" for found in outputs)
     raise BadInput(
         f"expected one output of features in {path.name}, of shape (batch, features), but it has "
-        f"{listed}; export a model with that output alone"
+        f"{listed}; export a model with only that output"
     )
 
 
@@ -198,7 +198,7 @@ def _rule(kind: str, sides: Sequence[Any], about: dict[str, str], path: Path) ->
     except ValueError:
         raise BadInput(
             f"expected numbers as size, mean and std in the metadata of {path.name}, but they are "
-            "none; correct or remove them"
+            "not numbers; correct or remove them"
         ) from None
     if len(set(fixed)) > 1 or not 1 <= size <= LARGEST or min(std) <= 0:
         raise BadInput(

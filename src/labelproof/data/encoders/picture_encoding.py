@@ -45,8 +45,8 @@ class PictureEncoding:
         found = picture_encoder(self.name)
         if found.digest != self.digest:
             raise BadInput(
-                f"expected the encoder {self.name} with the weights of the training run, but it "
-                "has others now; put the same weights back, or train again"
+                f"expected the encoder {self.name} with the weights of the training run, but its "
+                "weights have changed; restore them, or train again"
             )
         return found
 
@@ -60,8 +60,8 @@ def encode_pictures(
     """The examples, and their test part, as vectors; the pictures stay with them as `raw`."""
     if examples.kind != "images":
         raise BadInput(
-            f"expected pictures for the encoder {encoder.name}, but the data are vectors; "
-            "leave out --encoder"
+            f"expected pictures for the encoder {encoder.name}, but the data holds vectors; leave "
+            "out --encoder"
         )
     x = encode(examples.x, encoder, cache=cache, progress=progress)
     test = examples.test
@@ -81,7 +81,7 @@ def encode_like(
     if tuple(pictures.x.shape) != like.encoder.shape:
         raise BadInput(
             f"expected pictures of shape {like.encoder.shape} as in the training data, but these "
-            f"have shape {tuple(pictures.x.shape)}; bring them to the same size"
+            f"have shape {tuple(pictures.x.shape)}; resize them to the same size"
         )
     return encode_pictures(pictures, like.encoder.encoder(), cache, progress)
 

@@ -79,7 +79,7 @@ def _named(name: str, words: TextEncoder) -> TransformerEncoder | JoinedTexts:
     if name == BOTH:
         return JoinedTexts(words=words, sentences=use_minilm(words.column))
     raise BadInput(
-        f"expected an encoder of texts, but {name!r} is none; choose auto, "
+        f"expected an encoder of texts, but {name!r} is not one; choose auto, "
         f"{', '.join(TEXT_NAMES)} or hf:NAME"
     )
 

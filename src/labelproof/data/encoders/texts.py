@@ -276,7 +276,7 @@ def load_transformer(encoder: TransformerEncoder) -> tuple[Any, Any]:
     if model_fingerprint(folder) != encoder.fingerprint:
         raise BadInput(
             f"expected the text model of the training run in {encoder.model}, but it has changed; "
-            "put the same model back"
+            "restore the same model"
         )
     return _load_model(str(folder))
 

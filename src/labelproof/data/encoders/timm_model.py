@@ -64,8 +64,9 @@ def timm_network(name: str, pretrained: bool = True) -> nn.Module:
     except Exception as error:  # the hub raises many kinds where it cannot be reached
         first = " ".join(str(error).split())[:120]
         raise BadInput(
-            f"expected the weights of timm:{name} in the hub's cache or on the hub, but they could "
-            f"not be had ({first}); download them where there is a network, and copy the cache"
+            f"expected the weights of timm:{name} in the hub's cache or on the hub, but they "
+            f"could not be loaded ({first}); download them on a machine with network access, and "
+            "copy the cache"
         ) from None
     return network.eval()
 
@@ -87,7 +88,7 @@ def import_timm() -> Any:
         first = " ".join(str(error).split())[:120]
         raise BadInput(
             f"timm is installed, but torchvision, which it needs, does not work here ({first}); "
-            "install the torchvision that belongs to your version of torch"
+            "install the torchvision that matches your version of torch"
         ) from None
 
 

@@ -65,7 +65,9 @@ def from_arrays(
     """
     name = name or _called(x, like)
     if y is None and like is None:
-        raise BadInput(f"expected labels with {name}, but none came; training needs a label each")
+        raise BadInput(
+            f"expected labels with {name}, but there are none; give a label for each example"
+        )
     given = Handed(x=x, y=y, truth=truth, ids=ids, classes=classes, name=name, merge=merge)
     several = None
     if like is None and is_votes(y):
@@ -186,7 +188,7 @@ def _channels_last(array: npt.NDArray[Any], what: str) -> npt.NDArray[Any]:
         return np.moveaxis(array, 1, 3)
     raise BadInput(
         f"expected images (N, H, W, 3), (N, 3, H, W) or (N, H, W), or vectors (N, D), but {what} "
-        f"has shape {array.shape}; bring it to one of these shapes"
+        f"has shape {array.shape}; convert it to one of these shapes"
     )
 
 

@@ -102,8 +102,8 @@ def _annotators(header: Sequence[str], options: SourceOptions, name: str) -> tup
     ):
         if other is not None:
             raise BadInput(
-                f"expected the labels of {name} in one place, but --annotators and {option} both "
-                "came; give one of them"
+                f"expected the labels of {name} in one place, but both --annotators and {option} "
+                "were given; give one of them"
             )
     return pick_annotators(header, options.annotators, name)
 
@@ -214,8 +214,8 @@ def copies(features: Frame, given: npt.NDArray[Any] | None) -> dict[str, str]:
 def unused_texts(features: Frame) -> dict[str, str]:
     """Columns of free text, which a table of features does not use, each with a note."""
     return {
-        str(name): f"the column {str(name)!r} looks like text and is not used: to learn from it, "
-        f"add --text-column {quote(str(name))}"
+        str(name): f"the column {str(name)!r} looks like text and is not used; to use it, add "
+        f"--text-column {quote(str(name))}"
         for name in features.columns
         if kind_of(features[name]) == "category" and holds_texts(features[name])
     }
@@ -225,8 +225,8 @@ def votes_unnamed(features: Frame) -> tuple[str, ...]:
     """A note where a column seems to say who gave the label of a row."""
     names = [str(name) for name in features.columns if str(name).lower() in PEOPLE]
     return tuple(
-        f"the column {name!r} seems to say who gave a label: if several people labelled an "
-        f"example, add --annotator-column {quote(name)}"
+        f"the column {name!r} seems to name annotators; if several people labelled an example, "
+        f"add --annotator-column {quote(name)}"
         for name in names
     )
 

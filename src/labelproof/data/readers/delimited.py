@@ -147,7 +147,9 @@ def reading(path: Path) -> Iterator[None]:
             else f"expected text in UTF-8, but {name} is not; save it as UTF-8 CSV"
         ) from None
     except csv.Error as error:
-        raise BadInput(f"expected a CSV table, but {name} is none ({error})") from None
+        raise BadInput(
+            f"expected a CSV table, but {name} is not one ({error}); save it as CSV"
+        ) from None
     except MemoryError:
         raise BadInput(
             f"expected a table that fits into memory, but {name} does not; save it as Parquet"

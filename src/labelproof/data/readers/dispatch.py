@@ -26,7 +26,7 @@ from labelproof.errors import BadInput
 TABLES = (".csv", ".tsv", ".txt", ".parquet", ".pq", ".jsonl", ".ndjson", ".xlsx")
 PACKED = (".gz", ".zip", ".bz2", ".xz", ".zst", ".7z", ".rar", ".tar", ".tgz")
 OTHERWISE = {
-    ".json": "write an object a line and call it .jsonl",
+    ".json": "write one object per line and call it .jsonl",
     ".xls": "save it as .xlsx or CSV",
     ".ods": "save it as .xlsx or CSV",
     **dict.fromkeys((".pkl", ".pickle", ".pt", ".pth"), "save the arrays as .npz, or a table"),
@@ -125,12 +125,12 @@ def _check_options(data: str | Path, options: SourceOptions) -> None:
     """Refuse shares and sizes that mean nothing, and options that would be ignored."""
     if not 0 <= options.max_bad <= 1:
         raise BadInput(
-            f"expected a share between 0 and 1 for --max-bad, but {options.max_bad:g} came; "
-            "give 0.05 for five per cent"
+            f"expected a share between 0 and 1 for --max-bad, but got {options.max_bad:g}; give "
+            "0.05 for five per cent"
         )
     if not options.memory_gb >= 0:
         raise BadInput(
-            f"expected gigabytes of 0 and above for --memory-gb, but {options.memory_gb:g} came"
+            f"expected gigabytes of 0 and above for --memory-gb, but got {options.memory_gb:g}"
         )
     path = Path(data)
     pictures = str(data) not in NAMES and path.is_dir() and not is_saved_dataset(path)
@@ -141,9 +141,10 @@ def _check_options(data: str | Path, options: SourceOptions) -> None:
     there = path.exists() or str(data) in NAMES
     if options.labels is not None and not pictures and not rows and there:
         raise BadInput(
-            "expected --labels with a folder of images, an .npy, or a table or .npz and a table of "
-            f"several people's votes (--annotator-column), but {printable(path.name)} came; leave "
-            "it out, and name its labels with --label-column or --label-key"
+            "expected --labels with a folder of images, an .npy, or a table or .npz and a table "
+            "of several people's votes (--annotator-column), but the data is "
+            f"{printable(path.name)}; leave it out, and name the labels with --label-column or "
+            "--label-key"
         )
 
 

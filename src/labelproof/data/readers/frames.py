@@ -57,9 +57,7 @@ class Handed:
     def labelled(self, x: Inputs, like: Examples | None, about: Mapping[str, Any]) -> Examples:
         """The inputs, once they are numbers, with their labels checked and coded."""
         if self.ids is not None and len(self.ids) != len(x):
-            raise BadInput(
-                f"expected an id for each of {len(x)} examples, but {len(self.ids)} came"
-            )
+            raise BadInput(f"expected an id for each of {len(x)} examples, but got {len(self.ids)}")
         coded = encode_labels(
             self.y,
             size=len(x),

@@ -244,7 +244,7 @@ def _vectors(
 ) -> Examples:
     if len(columns) > 1:
         raise BadInput(
-            f"expected one column of vectors in the data set, but {', '.join(columns)} are; "
+            f"expected one column of vectors in the data set, but there are {', '.join(columns)}; "
             "leave all but one out with --drop-column"
         )
     name = printable(Path(about["path"]).name)

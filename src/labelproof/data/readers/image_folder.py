@@ -110,7 +110,7 @@ def _pictures(blobs: Blobs, how: Reading, what: str) -> Pictures:
 def _part(blobs: Blobs, shard: tuple[int, int], told: Told) -> tuple[Blobs, Told]:
     """Every n-th picture from the i-th on, and the same rows of what belongs to them."""
     if not isinstance(blobs, FileBlobs):
-        raise BadInput("expected picture files for --shard, but these lie inside a data set")
+        raise BadInput("expected picture files for --shard, but these are inside a data set")
     rows, names = slice(shard[0] - 1, None, shard[1]), ("given", "truth", "ids")
     columns = {name: vars(told)[name] for name in names if vars(told)[name] is not None}
     part = replace(told, **{name: column[rows] for name, column in columns.items()})
@@ -131,7 +131,8 @@ def _by_class(root: Path, files: list[str], how: Reading, about: dict[str, Any])
     elif not inside:
         raise BadInput(
             f"expected a folder per class in {printable(str(root))}, but its {len(files)} images "
-            "lie side by side; sort them into class folders or give a CSV of labels with --labels"
+            "are in one folder; sort them into class folders or give a CSV of labels with "
+            "--labels"
         )
     elif like is None and len(set(labels or ())) == 1 and about["warnings"]:
         raise BadInput(
@@ -158,7 +159,7 @@ def _left_out(found: list[str], files: list[str]) -> list[str]:
     """How many files are not read, and of which kinds."""
     if len(files) == len(found):
         return []
-    note = f"{len(found) - len(files)} files are no images by their suffix and were passed over"
+    note = f"{len(found) - len(files)} files have no image suffix and were skipped"
     lost = any(Path(name).suffix.lower() in NOT_READ for name in found)
     advice = "; convert pictures of other formats to JPEG or PNG" if lost else ""
     return [note + _others(found) + advice]
@@ -174,7 +175,7 @@ def _folder_notes(folders: list[str], files: list[str]) -> list[str]:
             inner.setdefault(first, set()).update(others[:-1][:1])
     empty = [name for name in folders if name not in inner and not name.startswith("__")]
     if empty and inner:
-        notes.append(f"folders without a picture are no classes ({_named(empty)})")
+        notes.append(f"folders without a picture were not used as classes ({_named(empty)})")
     shared = sorted(set.intersection(*inner.values())) if inner else []
     if len(inner) > 1 and len(shared) > 1:
         notes.append(
@@ -257,7 +258,7 @@ def check_files(root: Path, files: list[str], table: Path) -> list[str]:
     twice = [name for name, count in Counter(files).items() if count > 1]
     if twice:
         raise BadInput(
-            f"expected every file once in {printable(table.name)}, but {len(twice)} come more "
+            f"expected every file once in {printable(table.name)}, but {len(twice)} occur more "
             f"often, such as {printable(twice[0])!r}; keep one row for each"
         )
     missing = [name for name in files if not _is_there(root, name)]

@@ -67,7 +67,7 @@ class InBatches:
             place += len(rows)
         if place != self.size:
             raise BadInput(
-                f"expected {self.size} rows in {self.what}, but {place} came; write it again"
+                f"expected {self.size} rows in {self.what}, but got {place}; write it again"
             )
 
     def on_disk(self, cache: Path) -> OnDisk:

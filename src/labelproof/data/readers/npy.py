@@ -36,8 +36,8 @@ def load_npy(path: Path, how: Reading) -> Examples:
     if like is None:
         if options.labels is None:
             raise BadInput(
-                f"expected labels for the rows of {name}, but none came; name them with --labels "
-                "(an .npy or a CSV with a label for each row, in the same order)"
+                f"expected labels for the rows of {name}, but none were given; name them with "
+                "--labels (an .npy or a CSV with a label for each row, in the same order)"
             )
         labels, truth, ids = _beside(options.labels, options)
         if not np.ndim(labels):

@@ -67,8 +67,8 @@ def is_vectors(kind: Any) -> bool:
 def _single(vectors: Sequence[str], path: Path) -> str:
     if len(vectors) > 1:
         raise BadInput(
-            f"expected one column of vectors in {printable(path.name)}, but {', '.join(vectors)} "
-            "are; leave all but one out with --drop-column"
+            f"expected one column of vectors in {printable(path.name)}, but there are "
+            f"{', '.join(vectors)}; leave all but one out with --drop-column"
         )
     return vectors[0]
 
@@ -80,9 +80,9 @@ def _vectors(
     options, like = how.options, how.like
     if roles.annotator is not None:
         raise BadInput(
-            f"expected one row an example beside the vectors of {printable(path.name)}, but "
-            "--annotator-column says that a row is a vote; give the votes with --labels, or a "
-            "column an annotator"
+            f"expected one row per example with the vectors of {printable(path.name)}, but "
+            "--annotator-column says that each row is a vote; give the votes with --labels, or "
+            "one column per annotator"
         )
     frame, others = _beside(path, column, roles, options)
     what = f"the column {column!r} of {printable(path.name)}"

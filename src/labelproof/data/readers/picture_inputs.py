@@ -75,7 +75,7 @@ def _size(blobs: Blobs, how: Reading, what: str) -> Size:
         return like.x.shape[0], like.x.shape[1]
     if options.image_size is not None:
         if not 1 <= options.image_size <= 4096:
-            raise BadInput(f"expected an image size of 1 to 4096, but {options.image_size} came")
+            raise BadInput(f"expected an image size of 1 to 4096, but got {options.image_size}")
         return options.image_size, options.image_size
     sizes: list[Size] = []
 

@@ -25,7 +25,7 @@ def stacked(x: Any, size: Size | None = None) -> Any:
     other = next((row for row, one in enumerate(x) if not _is_picture(one)), None)
     if other is not None:
         raise BadInput(
-            f"expected pictures alone in X, but example {other} is a {type(x[other]).__name__}; "
+            f"expected only pictures in X, but example {other} is a {type(x[other]).__name__}; "
             "give pictures of PIL or arrays (H, W, 3)"
         )
     x = [one if isinstance(one, Image.Image) else _colours_last(one) for one in x]

@@ -53,8 +53,8 @@ def parse_shard(text: str) -> Shard:
     index, count = (int(found[1]), int(found[2])) if found else (0, 0)
     if not 1 <= index <= count:
         raise BadInput(
-            f"expected a shard such as 1/8 to 8/8 for --shard, but {text!r} came; "
-            "give its number and the number of shards"
+            f"expected a shard such as 1/8 to 8/8 for --shard, but got {text!r}; give its number "
+            "and the number of shards"
         )
     return Shard(index=index, count=count)
 
@@ -128,8 +128,8 @@ def _complete(folder: Path) -> list[Path]:
     counts = {int(NAME.fullmatch(name)[2]) for name in found}  # type: ignore[index]
     if len(counts) > 1:
         raise BadInput(
-            f"expected shards of one set in {folder}, but they are of {sorted(counts)} shards; "
-            "put each set into a folder of its own"
+            f"expected shards of one set in {folder}, but they belong to sets of {sorted(counts)} "
+            "shards; put each set into its own folder"
         )
     (count,) = counts
     wanted = [Shard(index=k, count=count).file for k in range(1, count + 1)]
@@ -161,8 +161,8 @@ def _agreed(paths: list[Path], parts: list[Mapping[str, Any]]) -> dict[str, Any]
         ) from None
     if other is not None:
         raise BadInput(
-            f"expected shards of the same data and encoder, but {other.name} is of others than "
-            f"{paths[0].name}; make it again"
+            f"expected shards of the same data and encoder, but {other.name} differs from "
+            f"{paths[0].name} in these; make it again"
         )
     return {**told[0], "path": next(filter(os.path.exists, places), places[0])}
 

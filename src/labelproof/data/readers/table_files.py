@@ -100,7 +100,7 @@ def _read_lines(path: Path) -> Frame:
         except (ValueError, RecursionError) as error:
             raise _bad_line(path, number, str(error)) from None
         if not isinstance(row, dict) or any(isinstance(v, (dict, list)) for v in row.values()):
-            raise _bad_line(path, number, "it is no object of plain values")
+            raise _bad_line(path, number, "it is not an object of plain values")
         rows.append(row)
     if not rows:
         raise BadInput(f"expected rows in {printable(path.name)}, but it is empty; check the path")
@@ -109,8 +109,9 @@ def _read_lines(path: Path) -> Frame:
 
 def _bad_line(path: Path, number: int, why: str) -> BadInput:
     return BadInput(
-        f"expected a JSON object of plain values in every line of {printable(path.name)}, but line "
-        f"{number} is none ({' '.join(why.split())[:120]}); correct it, or save the table as CSV"
+        f"expected a JSON object of plain values in every line of {printable(path.name)}, but "
+        f"line {number} is not one ({' '.join(why.split())[:120]}); correct it, or save the table "
+        "as CSV"
     )
 
 

@@ -99,8 +99,8 @@ def _pair(dataset: Pairs, row: int) -> tuple[Any, Any]:
     item = dataset[row]
     if not isinstance(item, tuple | list) or len(item) != 2:
         raise BadInput(
-            f"expected a pair of an input and a label as item {row} of the data set, but a "
-            f"{type(item).__name__} came; wrap the data set so that its items are (x, y)"
+            f"expected a pair of an input and a label as item {row} of the data set, but got a "
+            f"{type(item).__name__}; wrap the data set so that its items are (x, y)"
         )
     return item[0], item[1]
 
@@ -122,7 +122,7 @@ def _one(x: Any, shape: Shape, row: int) -> Tensor:
     if inputs.shape != shape:
         raise BadInput(
             f"expected inputs of one shape, but {what} has {inputs.shape} and item 0 {shape}; "
-            "bring all to one shape"
+            "convert all to one shape"
         )
     return inputs.take(torch.tensor([0]))[0]
 

@@ -102,8 +102,8 @@ def as_cells(cells: Any, what: str) -> Cells:
     table = np.asarray(cells)
     if table.ndim != 2:
         raise BadInput(
-            f"expected {what} as one column an annotator, but the shape is {table.shape}; "
-            "give an array of shape (examples, annotators)"
+            f"expected {what} as one column per annotator, but the shape is {table.shape}; give "
+            "an array of shape (examples, annotators)"
         )
     if table.dtype.kind in "iufb" and table.shape[1] > 1:
         _refuse_targets(table.astype(float), what)
@@ -129,10 +129,10 @@ def _refuse_collections(labels: Any) -> None:
     sizes = {len(value) for value in values if isinstance(value, list | tuple)}
     if len(sizes) > 1 or any(isinstance(value, set | frozenset | dict) for value in values):
         raise BadInput(
-            "expected one label an example, or one column an annotator, but examples have lists or "
-            "sets of labels of different lengths (multi-label), which cannot be used; make a "
-            "column of 0 and 1 for each label and fit one column at a time (for a table, fit "
-            "--multilabel does that)"
+            "expected one label per example, or one column per annotator, but examples have "
+            "lists or sets of labels of different lengths (multi-label); make a column of 0 and "
+            "1 for each label and fit one column at a time (for a table, fit --multilabel does "
+            "that)"
         )
 
 
@@ -154,16 +154,15 @@ def _refuse_targets(table: npt.NDArray[np.float64], what: str) -> None:
     known = np.nan_to_num(table, nan=0.0)
     if (known != np.round(known)).any():
         raise BadInput(
-            f"expected one class number an annotator in {what}, but fractions such as "
-            f"{known[known != np.round(known)][0]:g} occur; these look like soft targets, which "
-            "cannot be used: give the likeliest class of each row (argmax), or the votes "
-            "themselves"
+            f"expected one class number per annotator in {what}, but there are fractions such as "
+            f"{known[known != np.round(known)][0]:g}, as in soft targets; give the most likely "
+            "class of each row (argmax), or the votes themselves"
         )
     hot = np.isin(table, (0, 1)).all() and (table.sum(1) == 1).all()
     if hot and (table.shape[1] > 2 or len(table) >= ALWAYS):
         raise BadInput(
-            f"expected one class number an annotator in {what}, but every row has a single 1; "
-            "these look like one-hot rows: give the position of the one (argmax)"
+            f"expected one class number per annotator in {what}, but every row has a single 1, as "
+            "in one-hot rows; give the position of the 1 (argmax)"
         )
 
 
@@ -181,8 +180,8 @@ def pick_annotators(
     found = tuple(name for name in header if any(name == p or fnmatchcase(name, p) for p in wanted))
     if len(found) < 2:
         raise BadInput(
-            f"expected two annotators or more for --annotators in {where}, but only "
-            f"{found[0]!r} fits; use --label-column for a single one"
+            f"expected two annotators or more for --annotators in {where}, but only {found[0]!r} "
+            "matches; use --label-column for a single column"
         )
     return found
 
@@ -239,11 +238,11 @@ def vote_notes(votes: Votes, classes: tuple[str, ...]) -> tuple[str, ...]:
     lonely = [classes[code] for code in _used_by_one(votes, len(classes))]
     one = int((votes.given == 1).sum())
     found = (
-        (single, "annotators with a single label, which says little about them ({n}): {list}"),
+        (single, "annotators with a single label, too few to tell how good they are ({n}): {list}"),
         (_same_but_case(votes.annotators), "annotators differ only by case and count as different "
          "people: {list}"),
         (_same_but_case(classes), "classes differ only by case and count as different: {list}"),
-        (lonely, "classes that one annotator alone uses ({n}): {list}"),
+        (lonely, "classes that only one annotator uses ({n}): {list}"),
     )  # fmt: skip
     notes = [text.format(n=len(names), list=_listed(names)) for names, text in found if names]
     if one:
@@ -262,8 +261,8 @@ def _maybe_multilabel(votes: Votes, classes: tuple[str, ...]) -> tuple[str, ...]
     if len(votes.annotators) < 3 or classes != ("0", "1") or (votes.table == BLANK).any():
         return ()
     return (
-        "every vote is 0 or 1: the columns are taken for annotators; if they are labels that an "
-        "example can have at once (multi-label), fit each column by itself, for a table with "
+        "every vote is 0 or 1, and the columns count as annotators; if an example can have "
+        "several of these labels (multi-label), fit each column by itself, for a table with "
         "--multilabel",
     )
 
@@ -279,8 +278,8 @@ def _check_everyone(
 ) -> None:
     if blank.shape[1] != len(annotators):
         raise BadInput(
-            f"expected a name for each of {blank.shape[1]} annotators in {what}, but "
-            f"{len(annotators)} came"
+            f"expected a name for each of {blank.shape[1]} annotators in {what}, but got "
+            f"{len(annotators)}"
         )
     nobody = np.flatnonzero(blank.all(1))
     if len(nobody):
@@ -306,12 +305,12 @@ def _repeats(repeated: dict[bool, list[str]]) -> tuple[str, ...]:
     notes = []
     if repeated[True]:
         notes.append(
-            f"votes that were given twice, which count once ({len(repeated[True])}): "
+            f"votes that were given twice; they count once ({len(repeated[True])}): "
             f"{_listed(repeated[True])}"
         )
     if repeated[False]:
         notes.append(
-            "two different answers of one person for one example, of which the last one counts "
+            "two different answers of one person for one example; the last one counts "
             f"({len(repeated[False])}): {_listed(repeated[False])}"
         )
     return tuple(notes)

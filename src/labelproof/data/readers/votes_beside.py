@@ -133,9 +133,9 @@ def _matched(read: _Read, ids: Sequence[str], what: str) -> Beside:
     strange = [name for name in rows if name.strip() not in place]
     if len(strange) == len(rows):
         raise BadInput(
-            f"expected votes on the examples of the data in {what}, but none of its ids, such as "
-            f"{printable(rows[0])!r}, is one of theirs, such as {printable(ids[0])!r}; name the "
-            "columns of ids with --id-column"
+            f"expected votes on the examples of the data in {what}, but none of its ids (such as "
+            f"{printable(rows[0])!r}) is an id of the data (such as {printable(ids[0])!r}); name "
+            "the columns of ids with --id-column"
         )
     table = np.full((len(ids), len(people)), None, dtype=object)
     for name, row in zip(rows, read.cells, strict=True):
@@ -197,7 +197,7 @@ def with_majority(
         people, cells = roles.annotators, frame[list(roles.annotators)].to_numpy(dtype=object)
         others = [name for name in frame.columns if name not in roles.named]
         beside = [name for name in others if str(name).lower() in LABEL_NAMES]
-        notes = tuple(f"column {n!r} is left out: the annotators have the labels" for n in beside)
+        notes = tuple(f"column {n!r} is left out: labels come from the annotators" for n in beside)
         frame = frame.drop(columns=beside)
     if options.labels is not None:
         both = _with_beside(frame, roles, options, people, cells)
@@ -237,8 +237,8 @@ def _from_long(
     """One row an example; its features must be the same in all of its rows."""
     if roles.id is None:
         raise BadInput(
-            f"expected a column that says which rows of {what} are votes on the same example, "
-            "but none was named; name it with --id-column"
+            f"expected a column that says which rows of {what} are votes on the same example, but "
+            "none was given; name it with --id-column"
         )
     parts = (roles.id, roles.annotator, roles.label)
     columns = [frame[name].to_numpy(dtype=object) for name in parts]

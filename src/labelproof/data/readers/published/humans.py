@@ -113,7 +113,7 @@ def _read(
 def _table(found: Any, path: Path) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise BadInput(
-            f"expected named label arrays in {path.name}, but a {type(found).__name__} came; "
+            f"expected named label arrays in {path.name}, but found a {type(found).__name__}; "
             "fetch the published file again"
         )
     return {key.decode() if isinstance(key, bytes) else str(key): v for key, v in found.items()}
