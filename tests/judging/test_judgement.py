@@ -150,6 +150,33 @@ def test_three_examples_of_a_class_are_left_alone_and_the_others_judged() -> Non
     assert found.by_class[1].noise_rate > found.by_class[0].noise_rate
 
 
+def test_a_class_whose_labels_are_mostly_wrong_is_judged_where_scores_know_it() -> None:
+    """Wrong labels alone bring the AUROC with given labels near one half."""
+    scores, truth = imbalanced(700, 200, 100)
+    rng, given = np.random.default_rng(2), truth.copy()
+    strays = rng.choice(700, 230, replace=False)  # of the largest class, labelled as the rarest
+    given[strays] = 2
+    found = judge_labels(Evidence(views=scores[None], given=given))
+    assert [c.judged for c in found.by_class] == [True, True, True]
+    assert found.suspects[strays].mean() > 0.7
+    low, high = found.noise_interval
+    assert low < 0.23 < high
+
+
+def test_where_nothing_can_be_trusted_labels_are_ranked_and_none_is_a_suspect() -> None:
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 3, 600)
+    scores = log_softmax(0.25 * np.eye(3)[labels] + 0.6 * rng.standard_normal((600, 3)))
+    found = judge_labels(Evidence(views=scores[None], given=labels))
+    assert found.trust.level == "none"
+    assert not found.suspects.any()
+    assert (found.p_clean > 0.5).all()
+    said = found.scores[np.arange(600), labels]
+    assert (np.argsort(found.p_clean) == np.argsort(said)).all()
+    budget = judge_labels(Evidence(views=scores[None], given=labels), Rule(budget=10))
+    assert set(np.flatnonzero(budget.suspects)) == set(np.argsort(said)[:10])
+
+
 def test_scores_that_know_nothing_are_not_trusted() -> None:
     rng = np.random.default_rng(0)
     scores = log_softmax(0.1 * rng.standard_normal((800, 4)))

@@ -194,3 +194,16 @@ def test_labels_in_turn_are_sampled_like_others() -> None:
     scores = log_softmax(rng.standard_normal((len(given), 3)) + 2 * np.eye(3)[given])
     _, some = some_of(scores, given)
     assert some.bincount().min() > SOME / 4
+
+
+def test_a_view_that_knows_little_does_not_tell_how_often_the_others_are_right() -> None:
+    rng, size, classes = np.random.default_rng(0), 600, 4
+    truth = rng.integers(0, classes, size)
+
+    def known(share: float) -> np.ndarray:
+        return np.where(rng.random(size) < share, truth, rng.integers(0, classes, size))
+
+    labels, good, other, poor = known(0.75), known(0.95), known(0.95), known(0.1)
+    two = share_right(np.stack([good, other]), good, labels, classes)
+    three = share_right(np.stack([good, other, poor]), good, labels, classes)
+    assert three == two > 0.9

@@ -188,6 +188,9 @@ def judged(part: Part, evidence: Evidence, rule: Rule, seed: int) -> Judgement:
         misled=0.0 if known else misled_by_labels(explained.copied, float(wrong[:, free].mean())),
         seen=evidence.seen,
     )
+    if trust.level == "none":  # nothing is said of single labels, but for their order
+        wrong = part.left_alone()[None, part.rows]
+        strict = np.zeros(len(labels), dtype=bool)
     usual = strict | against if ambiguous and trust.level != "none" else strict
     expected = round(float(wrong[:, free].mean(0).sum()))
     if trust.level == "caution" and usual.sum() < SCARCE * expected:  # help nobody: the likeliest

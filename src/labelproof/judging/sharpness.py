@@ -9,7 +9,8 @@ makes up for the errors that they do not share. So they agree about as often as 
     right = c + (1 - c) (1 - (1.1 + 0.2 / (C - 1)) (1 - r)),  c the agreement by chance
 
 κ is agreement beyond chance, so that naming one large class is no evidence. What stacking has won
-is added. A method and a regression can be nearly the same model, so the lowest pair counts. Models
+is added. A method and a regression can be nearly the same model, so the lowest pair counts; a view
+that knows less than half of what the best one knows of given labels is no second opinion. Models
 share some errors, with two classes more of them than with ten: hence the factor. Where inputs say
 little of the class, models agree more often than they are right; so what given labels say has a
 small part in ln a as well.
@@ -37,6 +38,7 @@ from labelproof.judging.noise_model import NoiseModel, Prior
 from labelproof.judging.numbers import Floats, Ints
 
 UNSEEN, ALIKE = 1.1, 0.2  # errors for each one that shows; more with two classes than with ten
+KNOWS = 0.5  # of what the best view knows of given labels: others are no second opinion
 BY_VIEWS, BY_LABELS, BY_ITSELF = 0.8, 0.15, 0.04  # of the ln a that either tells, and always
 SPREAD, LARGER_SPREAD = 0.3, 0.4  # of ln a around that, and with two classes or one view
 BY_SUREST, MOST_BY_VIEWS = 0.8, 1.6  # with two classes: its part, and the bound of the other one
@@ -105,9 +107,10 @@ def spread_of(classes: int) -> float:
 def share_right(said: Ints, stacked: Ints, labels: Ints, classes: int) -> float:
     """How often the stacked prediction (M,) is right, by predictions (V, M) of single views."""
     known = [kappa(one, labels, classes) for one in said]
+    able = [i for i in range(len(said)) if known[i] >= KNOWS * max(known)]
     pairs = [
         kappa(said[i], said[j], classes) - (known[i] + known[j]) / 2
-        for i, j in combinations(range(len(said)), 2)
+        for i, j in combinations(able if len(able) > 1 else range(len(said)), 2)
     ]
     lowest = min(pairs) + kappa(stacked, labels, classes)
     above = 1 - (UNSEEN + ALIKE / (classes - 1)) * (1 - lowest)

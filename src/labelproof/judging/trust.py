@@ -18,7 +18,8 @@ Level = Literal["good", "caution", "none"]
 FEWEST_IN_CLASS = 8  # given labels of a class below which it is left alone
 RARE = 20  # the same for classes far smaller than the others
 RARE_SHARE = 0.15  # of an equal share of all examples: what far smaller means
-LEARNABLE = 0.65  # held-out AUROC of a class below which it is left alone
+LEARNABLE = (0.57, 0.65)  # held-out AUROC below which a class is left alone, of many and few labels
+BEYOND_CHANCE = 2.0  # standard errors above one half: what lies between the two
 FEWEST = 60  # examples below which nothing is judged
 MANY = 1000  # examples from which numbers are more than rough
 LIFT = 0.15  # over naming the largest class, below which a model is as good as none
@@ -81,9 +82,20 @@ def unjudged_classes(scores: Floats, labels: Ints) -> dict[int, str]:
         if count < FEWEST_IN_CLASS or rare:
             only = f"only {count} label{'s' * (count > 1)}"
             out[k] = only if count else "no labels"
-        elif auroc(labels == k, scores[:, k]) < LEARNABLE:
+        elif not _recognised(labels == k, scores[:, k]):
             out[k] = "held-out models do not recognise it"
     return out
+
+
+def _recognised(mine: Bools, score: Floats) -> bool:
+    """Whether scores tell a class from the others, beyond chance (Mann and Whitney, 1947).
+
+    Wrong labels bring the AUROC near one half even of a model that knows the class well, so with
+    many labels little is asked for.
+    """
+    inside, outside = int(mine.sum()), int((~mine).sum())
+    chance = np.sqrt((inside + outside + 1) / (12 * inside * max(outside, 1)))
+    return bool(auroc(mine, score) >= np.clip(0.5 + BEYOND_CHANCE * chance, *LEARNABLE))
 
 
 def contradicted(scores: Floats, labels: Ints) -> Bools:
