@@ -258,12 +258,9 @@ def _least_right(one: dict[str, Any]) -> str:
 def _measured(summary: dict[str, Any]) -> list[str]:
     lines = []
     if summary["accuracy"]:
-        accuracy = summary["accuracy"]
         lines.append(
-            f"Test accuracy {accuracy['last']:.1%} after the last epoch (mean of the last ten "
-            f"{accuracy['last10']:.1%}, best {accuracy['best']:.1%}, chosen on the test set), "
-            f"calibration error {summary['ece_calibrated']:.3f} ({summary['ece']:.3f} before "
-            "calibration)."
+            f"{wording.accuracy(summary)}, calibration error {summary['ece_calibrated']:.3f} "
+            f"({summary['ece']:.3f} before calibration)."
         )
     found = summary["suspect_detection"]
     if found and found["precision"] is not None and summary["error_auroc"] is not None:

@@ -36,6 +36,23 @@ def level(summary: Mapping[str, Any]) -> str:
     return str((summary.get("trust") or {}).get("level", "good"))
 
 
+def together(summary: Mapping[str, Any]) -> bool:
+    """Whether a regression or networks of the folds predict too; of old runs that may do."""
+    joined = summary.get("joined") or {}
+    return bool(joined) and bool(joined.get("linear_share") or joined.get("fold_networks", 1))
+
+
+def accuracy(summary: Mapping[str, Any]) -> str:
+    """The accuracy on test data; best and mean epochs are those of a network that is alone."""
+    found = summary["accuracy"]
+    if together(summary):
+        return f"Test accuracy {found['last']:.1%}"
+    return (
+        f"Test accuracy {found['last']:.1%} after the last epoch (mean of the last ten "
+        f"{found['last10']:.1%}, best {found['best']:.1%}, chosen on the test set)"
+    )
+
+
 def filled_up(summary: Mapping[str, Any]) -> int:
     """How many labels are listed only because so long a list was asked for."""
     return int(summary.get("suspects_filled") or 0) if level(summary) != "none" else 0

@@ -113,10 +113,15 @@ def _accuracy(summary: Any) -> str:
         if error is not None
         else ""
     )
-    return (
-        f"On test data the model is right in {accuracy['last']:.1%} of the cases after the last "
-        f"epoch{calibration}."
-    )
+    when = "" if wording.together(summary) else " after the last epoch"
+    right = f"{accuracy['last']:.1%} of the cases{when}"
+    return f"On test data the model is right in {right}{calibration}."
+
+
+def predicts(facts: Facts) -> str:
+    """Which model predicts: the same as on screen."""
+    joined = facts.summary.get("joined")
+    return joined["why"] if joined else f"The method {facts.record['method']} predicts alone."
 
 
 def next_steps(facts: Facts, classes: list[ClassHealth]) -> list[Step]:

@@ -177,6 +177,14 @@ class AnnotatorsRecord(Struct):
     confused: list[ConfusedRecord]
 
 
+class JoinedRecord(Struct):
+    """summary.json: what predicts along with the network."""
+
+    why: str
+    linear_share: Share = 0.0
+    fold_networks: Count | UnsetType = UNSET  # runs of old do not say
+
+
 class SummaryRecord(Struct):
     """summary.json."""
 
@@ -184,6 +192,7 @@ class SummaryRecord(Struct):
     suspects: Count = 0
     suspects_filled: Count = 0
     accuracy: AccuracyRecord | None = None
+    joined: JoinedRecord | None = None
     ece: Number = None
     ece_calibrated: Number = None
     error_auroc: Number = None
