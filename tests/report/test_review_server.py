@@ -427,9 +427,24 @@ def test_decided_labels_keep_their_decision(client: TestClient, review: Reviewed
     row = first(client)
     decide(client, index=row["index"], decision="skip")
     decide(client, index=row["index"], decision="keep", label=row["given"])
-    count = client.get(f"/{TOKEN}/api/rows").json()["open"]
-    decide_all(client, filter={}, act="accept", count=count)
+    count = client.get(f"/{TOKEN}/api/rows").json()["changed"]
+    assert decide_all(client, filter={}, act="accept", count=count).json()["count"] == count
     assert review.decisions.labels()[row["index"]] == row["given"]
+
+
+def test_unclear_suggestions_are_not_accepted_with_the_others(
+    client: TestClient, review: Reviewed
+) -> None:
+    sure = {int(row["index"]): row for row in table(review.folder) if row["suspect"] == "1"}
+    unclear = {i for i, row in sure.items() if float(row["p_suggested"]) < float(row["p_clean"])}
+    found = client.get(f"/{TOKEN}/api/rows?limit=200").json()
+    told = {row["index"] for row in found["rows"] if row["unclear"]}
+    assert told == unclear
+    assert "probably wrong, no clear suggestion" in {row["unclear"] for row in found["rows"]}
+    assert found["open"] == len(sure)
+    assert 0 < found["changed"] == len(sure) - len(unclear) < len(sure)
+    decide_all(client, filter={}, act="accept", count=found["changed"])
+    assert set(review.decisions.labels()) == set(sure) - unclear
 
 
 def test_all_of_a_kind_are_decided_from_python(review: Reviewed) -> None:

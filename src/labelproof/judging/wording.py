@@ -96,6 +96,11 @@ def noise(summary: Mapping[str, Any]) -> list[str]:
     return [f"The share of wrong labels is estimated at {rate:.1%} ({between})."]
 
 
+def no_suggestion(p_clean: float) -> str:
+    """What is said of a suspect whose suggestion is less likely than the given label."""
+    return "probably wrong, no clear suggestion" if p_clean < 0.5 else "no clear suggestion"
+
+
 def left_alone(summary: Mapping[str, Any]) -> list[str]:
     """Classes that were not judged, by name."""
     classes: Sequence[Mapping[str, Any]] = summary.get("by_class") or ()
