@@ -233,8 +233,8 @@ def _annotated(summary: dict[str, Any]) -> list[str]:
     alpha = found["alpha"]
     agree = f", agreement (Krippendorff's alpha) {alpha:.2f}" if alpha is not None else ""
     lines = [
-        f"{found['count']} annotators gave {found['votes']} labels{agree}; with the model, the "
-        f"consensus differs from the majority for {found['changed']} examples.",
+        f"{found['count']} annotators gave {found['votes']} labels{agree}.",
+        wording.consensus(found),
         _least_right(found["worst"][0]),
     ]
     if found["accuracy_consensus"] is not None:

@@ -205,6 +205,7 @@ def votes_summary(task: Task, calibration: Calibration, audit: Audit, soft: bool
             "model_scale": crowd.scale,
             "soft_targets": soft and task.targets is not None,
             "changed": int((crowd.consensus != majority(votes, classes)).sum()),
+            "given_differs": int((task.y != majority(votes, classes)).sum()),
             "accuracy_majority": _accuracy(majority(votes, classes), audit.truth),
             "accuracy_consensus": _accuracy(crowd.consensus, audit.truth),
             "worst": _worst(votes, quality),

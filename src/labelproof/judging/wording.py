@@ -18,7 +18,8 @@ def of_labels(summary: Mapping[str, Any], size: int) -> list[str]:
     suspects, filled = int(summary["suspects"]), filled_up(summary)
     trusted = level(summary) != "none"
     lines = list(summary.get("doubts") or ())
-    word = "look wrong" if trusted else "would be the first to look at"
+    looks = "looks wrong" if suspects == 1 else "look wrong"
+    word = looks if trusted else "would be the first to look at"
     if filled:
         lines.append(
             f"{suspects:,} of {size:,} labels are listed for review, as you asked: "
@@ -94,6 +95,21 @@ def noise(summary: Mapping[str, Any]) -> list[str]:
     if rate is None:
         return [f"The share of wrong labels lies {between}; nothing closer can be said."]
     return [f"The share of wrong labels is estimated at {rate:.1%} ({between})."]
+
+
+def consensus(found: Mapping[str, Any]) -> str:
+    """How the consensus, the majority and the labels that look wrong relate, and which to use."""
+    changed, trained = found["changed"], found.get("given_differs")
+    examples = "example" if changed == 1 else "examples"
+    which = "" if trained is None else " (the majority vote)"
+    if trained:
+        which = f" ({trained:,} of them not the majority vote)"
+    return (
+        "Votes and model together give a consensus. It differs from the majority vote for "
+        f"{changed:,} {examples}. The labels that look wrong are another count: labels trained "
+        f"on{which} that this consensus finds more likely wrong than right. Use the consensus, a "
+        "column of votes.csv, and review the labels that look wrong."
+    )
 
 
 def no_suggestion(p_clean: float) -> str:

@@ -57,7 +57,7 @@ def _sentences(found: Mapping[str, Any]) -> list[str]:
             f"Their agreement (Krippendorff's alpha) is {found['alpha']:.2f}, 95% interval "
             f"{low:.2f} to {high:.2f}; 1 is full agreement and 0 is chance. {_reading(found)}"
         )
-    told.append(f"Votes and model together change the majority of {found['changed']:,} examples.")
+    told.append(wording.consensus(found))
     if found.get("soft_targets"):
         told.append("Training used the votes as soft targets, as held-out votes preferred them.")
     if found["worth_of_a_vote"] < 0.95:

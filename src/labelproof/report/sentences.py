@@ -67,7 +67,8 @@ def done(facts: Facts) -> list[str]:
         )
     gone = (record.get("reviewed") or {}).get("removed") or ()
     if gone:
-        lines.append(f"{many(len(gone), 'example')} removed by a person were left out.")
+        was = "was" if len(gone) == 1 else "were"
+        lines.append(f"{many(len(gone), 'example')} removed by a person {was} left out.")
     return lines
 
 

@@ -175,6 +175,7 @@ class AnnotatorsRecord(Struct):
     accuracy_consensus: Share | None
     worst: list[PersonRecord]
     confused: list[ConfusedRecord]
+    given_differs: Count | UnsetType = UNSET  # from the majority; runs of old do not say
 
 
 class JoinedRecord(Struct):

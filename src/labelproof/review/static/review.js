@@ -184,7 +184,7 @@ async function showPage(where) {
   const found = await ask(rowsAddress({ ...where, limit: PAGE }));
   if (!found.rows.length && where.before !== undefined) return;
   state.page = found.rows;
-  $("grid-count").textContent = `${found.total.toLocaleString("en")} labels`;
+  $("grid-count").textContent = labels(found.total);
   showByClass(found);
   $("cards").replaceChildren(...state.page.map((row) => card(state.run, row)));
   $("cards").classList.toggle("texts", state.run.kind !== "images");
@@ -222,7 +222,7 @@ function askByClass(event) {
   const { act, label, count } = byClass();
   if (!count) return;
   const words = { accept: "changed as suggested", keep: "kept as given", change: `called ${label}` };
-  $("sure-title").textContent = `${count.toLocaleString("en")} labels are ${words[act]}?`;
+  $("sure-title").textContent = `${labels(count)} ${count === 1 ? "is" : "are"} ${words[act]}?`;
   $("sure").showModal();
 }
 
@@ -233,7 +233,7 @@ function decideByClass() {
     const answer = await ask("api/decide-all", { ...wish, filter: Object.fromEntries(filterValues()) });
     progress(answer.progress);
     await restart();
-    say(`${answer.count} labels decided.`);
+    say(`${labels(answer.count)} decided.`);
   });
 }
 
@@ -311,7 +311,7 @@ function decideAll(act) {
     const open = state.page.filter((row) => !row.decision && !(act === "accept" && (row.suggested === row.given || row.unclear)));
     if (!open.length) return;
     take(await ask("api/decide", { decisions: open.map((row) => wish(row, act)) }));
-    say(`${open.length} labels ${act === "keep" ? "kept" : "changed as suggested"}.`);
+    say(`${labels(open.length)} ${act === "keep" ? "kept" : "changed as suggested"}.`);
   });
 }
 

@@ -10,6 +10,8 @@ function element(kind, style, text) {
   return made;
 }
 
+const labels = (count) => `${count.toLocaleString("en")} ${count === 1 ? "label" : "labels"}`;
+
 function called(row) {
   const made = element("p", "id", /^[0-9]+$/.test(row.id) ? `row ${row.id}` : "");
   if (!made.textContent) row.id.split(/(?<=\/)/).forEach((part) => made.append(part, element("wbr"))); // may break there
