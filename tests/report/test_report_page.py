@@ -112,7 +112,7 @@ def test_the_policy_of_the_page_forbids_the_network(pictured: Path) -> None:
 
 def test_equal_inputs_with_different_labels_and_unreadable_files_are_listed(pictured: Path) -> None:
     text = Page((pictured / "report.html").read_text(encoding="utf-8")).text()
-    assert "1 input equal to an earlier one" in text
+    assert "1 input is equal to an earlier one" in text
     assert "blue/3.png: labelled blue" in " ".join(text.split())
     assert "red/twin.png: labelled red" in " ".join(text.split())
     assert "red/broken.png" in text
