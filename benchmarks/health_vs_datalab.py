@@ -2,8 +2,9 @@
 
 Digits of scikit-learn as vectors, with planted near-duplicates, outliers, wrong labels, a group of
 labels that are all wrong, and a rare class; or, with --data, an .npz of vectors `x` and labels `y`.
-With --sorted the rows are sorted by class first. Both get the same out-of-fold probabilities of a
-softmax regression; our label issues are those of `find_label_issues`' judge.
+With --sorted the rows are sorted by class first, which Datalab reports as non_iid. Both get the
+same out-of-fold probabilities of a softmax regression; our label issues are those of
+`find_label_issues`' judge.
 
     python benchmarks/health_vs_datalab.py
     python benchmarks/health_vs_datalab.py --sorted
@@ -23,7 +24,7 @@ from sklearn.datasets import load_digits
 
 from labelproof.functional.softmax_regression import cross_fit, folds_of
 from labelproof.judging.health import near_duplicates, neighbours, outliers, rare_classes
-from labelproof.judging.regions import failing, in_order
+from labelproof.judging.regions import failing, in_order, sorted_by_class
 from labelproof.sklearn import find_label_issues, label_quality
 
 GROUP = 60  # examples of a group whose labels are at random
@@ -88,7 +89,8 @@ def ours(x: np.ndarray, y: np.ndarray, probs: np.ndarray) -> Found:
         "label issues": set(np.flatnonzero(wrong).tolist()),
         "near duplicates": {row for a, b, _ in near_duplicates(near) for row in (a, b)},
         "outliers": {row for row, _ in outliers(near)},
-        "rows in an order": {row for row, _ in in_order(near)},
+        "rows in an order": {row for row, _ in in_order(near, labels)},
+        "rows sorted by class": set(range(sorted_by_class(labels))),
         "failing regions": {row for row, _ in failing(near, given)},
         "rare classes": {code for code, _ in rare_classes(labels, int(y.max()) + 1)},
     }
@@ -104,7 +106,7 @@ def theirs(x: np.ndarray, y: np.ndarray, probs: np.ndarray) -> Found:
         name: set(np.flatnonzero(found[f"is_{key}_issue"]).tolist()) for name, key in THEIRS.items()
     }
     rare = np.flatnonzero(found["is_class_imbalance_issue"])
-    return {**rows, "rare classes": set(y[rare].tolist())}
+    return {**rows, "rows sorted by class": set(), "rare classes": set(y[rare].tolist())}
 
 
 def main() -> None:

@@ -196,6 +196,35 @@ def test_the_rest_is_judged_again_after_a_batch(page: Page, served: Served, run:
     assert page.complaints() == []
 
 
+def test_accepting_a_page_leaves_unclear_suggestions_open(
+    page: Page, served: Served, tmp_path: Path
+) -> None:
+    run = made_run(tmp_path / "made", size=60)
+    unclear = [r["id"] for r in suspects(run) if float(r["p_suggested"]) < float(r["p_clean"])]
+    clear = [r["id"] for r in suspects(run) if r["id"] not in unclear]
+    assert unclear
+    page.open(served(run)).worst_first()
+    page.press("g")
+    page.until(lambda: "no clear suggestion" in page.text("cards"))
+    page.click("#all-accept")
+    page.until_count(f"{len(clear)} of")
+    assert sorted(made["id"] for made in decisions(run)) == sorted(clear)
+    assert page.complaints() == []
+
+
+def test_the_order_is_shown_and_can_be_changed(page: Page, shared: str, trained_run: Path) -> None:
+    from selenium.webdriver.support.ui import Select
+
+    page.open(shared).ready()
+    chosen = Select(page.browser.find_element("css selector", "select[name=order]"))
+    assert chosen.first_selected_option.text == "most useful first"
+    assert page.browser.find_element("id", "order-why").is_displayed()
+    assert "best guess is most likely wrong" in page.text("order-why")
+    chosen.select_by_visible_text("most suspicious first")  # a change that is seen, not sent
+    page.until(lambda: suspects(trained_run)[0]["id"] in page.text("card"))
+    assert "given label is least likely right" in page.text("order-why")
+
+
 def test_filters_show_what_they_say(page: Page, shared: str, trained_run: Path) -> None:
     page.open(shared).ready().worst_first()
     page.click("#filters summary")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from labelproof import run_files
 from labelproof.methods import METHODS
 
 ROOT = Path(__file__).parents[2]
@@ -37,6 +38,13 @@ def test_the_page_on_architecture_names_every_package() -> None:
     packages = [path.parent.name for path in (ROOT / "src" / "labelproof").glob("*/__init__.py")]
     assert len(packages) > 10
     assert [name for name in packages if f"`{name}/`" not in text] == []
+
+
+def test_the_page_on_runs_lists_every_file_of_a_run_folder() -> None:
+    text = (DOCS / "runs.md").read_text(encoding="utf-8")
+    names = [name for key, name in vars(run_files).items() if key.isupper()]
+    assert len(names) > 20
+    assert [name for name in names if f"`{name}`" not in text and f"`{name}/`" not in text] == []
 
 
 def test_files_that_pages_name_exist() -> None:

@@ -23,7 +23,7 @@ from labelproof.judging.health import (
     split_classes,
     without_class,
 )
-from labelproof.judging.regions import failing, in_order
+from labelproof.judging.regions import counting, failing, in_order, sorted_by_class
 
 
 def _vectors(size: int = 300, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
@@ -91,17 +91,42 @@ def test_what_datalab_finds_is_found() -> None:
     assert set(range(40, 50)) <= ours["outlier"]
 
 
-def test_rows_in_order_are_found_where_datalab_finds_them() -> None:
+def test_rows_sorted_by_class_are_told_from_rows_in_order() -> None:
     datalab = pytest.importorskip("cleanlab").Datalab
     x, y = load_digits(return_X_y=True)
     x, y = x[:600].astype(np.float32), y[:600]
     rng = np.random.default_rng(0)
-    for order, sorted_ in ((np.argsort(y, kind="stable"), True), (rng.permutation(600), False)):
+    mixed = rng.permutation(600)
+    for order, sorted_ in ((mixed[np.argsort(y[mixed], kind="stable")], True), (mixed, False)):
         lab = datalab({"y": y[order].tolist()}, label_name="y", verbosity=0)
         lab.find_issues(features=x[order], issue_types={"non_iid": {}})
-        found = in_order(neighbours(torch.from_numpy(x[order])))
+        near, labels = neighbours(torch.from_numpy(x[order])), torch.from_numpy(y[order])
+        found = sorted_by_class(labels)
         assert bool(lab.get_issues()["is_non_iid_issue"].any()) == sorted_ == bool(found)
-    assert len(in_order(neighbours(torch.from_numpy(x[np.argsort(y)])))) > 300
+        assert not in_order(near, labels)
+    assert sorted_by_class(torch.arange(10).repeat_interleave(60)) == 600
+    assert sorted_by_class(torch.zeros(50, dtype=torch.long)) == 0
+    assert len(in_order(neighbours(torch.from_numpy(x[np.argsort(y)])))) > 300  # of no class
+
+
+def test_rows_that_follow_each_other_within_their_classes_are_in_an_order() -> None:
+    rng = np.random.default_rng(0)
+    labels = torch.arange(3).repeat_interleave(150)
+    walk = rng.normal(size=(450, 6)).cumsum(0)  # recorded one after the other
+    x = torch.tensor(np.eye(3, 6)[labels] * 30 + walk)
+    assert len(in_order(neighbours(x), labels)) > 300
+    mixed = torch.cat([part[torch.randperm(150)] for part in x.split(150)])
+    assert not in_order(neighbours(mixed), labels)
+
+
+def test_columns_that_count_rows_are_known() -> None:
+    rng = np.random.default_rng(0)
+    labels = torch.arange(2).repeat_interleave(100)
+    row = np.arange(200)
+    late = np.where(row < 100, row, row - 100) + 3 * rng.random(200)  # counts within each class
+    days = row // 4  # several rows a day
+    x = np.stack([rng.normal(size=200), np.exp(row / 30), days, -days, late, row % 2], 1)
+    assert counting(torch.tensor(x), labels).tolist() == [False, True, True, True, True, False]
 
 
 def test_a_slow_drift_is_an_order_too() -> None:
@@ -133,6 +158,12 @@ def test_classes_that_are_two_or_one() -> None:
     x, labels = _vectors(600)
     x[labels == 2] += torch.where(torch.arange(200) % 2 == 0, 9.0, -9.0)[:, None] * torch.eye(16)[5]
     assert [code for code, _ in split_classes(x, labels, 3)] == [2]
+    x, labels = _vectors(600)
+    wrong = (labels == 1) & (torch.arange(600) < 180)
+    labels[wrong] = 0  # so class 0 has a second group, which only looks like a class of its own
+    x[:, 1] *= 3
+    assert [code for code, _ in split_classes(x, labels, 3)] == [0]
+    assert split_classes(x, labels, 3, ~wrong) == []
     rng = torch.Generator().manual_seed(0)
     assert separation(torch.randn(4000, 2, generator=rng)) == pytest.approx(2.65, abs=0.15)
     mixed = torch.tensor([[0.6, 0.4, 0.0], [0.35, 0.65, 0.0], [0.3, 0.0, 0.7]])

@@ -11,11 +11,12 @@ import pytest
 import torch
 
 from labelproof import load_model, pipeline
+from labelproof.cli.fit import in_words
 from labelproof.data.readers.arrays import as_inputs
 from labelproof.functional.softmax_regression import CrossFit
 from labelproof.judging.joining import LEAST_SHARE, PREFERENCE, join
 from labelproof.judging.link import Link, Partner
-from labelproof.run_files import CALIBRATION, SUMMARY
+from labelproof.run_files import CALIBRATION, REPORT, SUMMARY
 from labelproof.runs.spec import RunSpec
 
 SIZE, CLASSES = 400, 4
@@ -105,6 +106,14 @@ def test_by_default_both_predict_and_the_files_say_so(tmp_path: Path) -> None:
     share = summary["joined"]["linear_share"]
     assert share == ended.summary["joined"]["linear_share"] > 0
     assert "softmax regression" in summary["joined"]["why"]
+    assert "networks trained without each of 10 folds" in summary["joined"]["why"]
+    assert "last is of the model that predicts" in summary["accuracy_note"]
+    page = (tmp_path / "run" / REPORT).read_text()
+    told = f"Test accuracy {summary['accuracy']['last']:.1%}"
+    assert summary["joined"]["why"] in page
+    assert f"<p>{told}. " in page
+    assert f"{told}, calibration error" in in_words(tmp_path / "run")
+    assert summary["joined"]["why"] in in_words(tmp_path / "run")
     assert json.loads((tmp_path / "run" / CALIBRATION).read_text())["link"]["partner"]
     hits = expected.argmax(1).numpy() == np.load(tmp_path / "table.npz")["y_test"]
     assert summary["accuracy"]["last"] == pytest.approx(hits.mean())
@@ -139,7 +148,12 @@ def test_a_model_of_one_state_is_read_as_before(tmp_path: Path) -> None:
 def test_a_named_method_predicts_alone(tmp_path: Path) -> None:
     noisy_table(tmp_path / "table.npz")
     spec = RunSpec(data=str(tmp_path / "table.npz"), method="dpc", settings=SHORT)
-    ended = pipeline.run(spec)
+    ended = pipeline.run(replace(spec, out=tmp_path / "run"))
     assert ended.calibration.link.partner is None
     assert ended.calibration.members == ()
     assert ended.summary["joined"] is None
+    assert "method's own network" in ended.summary["accuracy_note"]
+    page = (tmp_path / "run" / REPORT).read_text()
+    assert "The method dpc predicts alone." in page
+    for text in (page, in_words(tmp_path / "run")):
+        assert "after the last epoch (mean of the last ten" in text

@@ -22,6 +22,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     x = rng.normal(size=(200, 8)).astype(np.float32)
     x[np.arange(200), y] += 4
     x[11] = x[10] + 1e-5  # nearly the same input, with another label
+    x[21] = x[20]  # the same input, with another label
     x_test = rng.normal(size=(20, 8)).astype(np.float32)
     x_test[3] = x[50]
     source = np.where(np.arange(200) < 100, "phone", "scan")
@@ -42,6 +43,10 @@ def test_near_duplicates_and_leaks_are_listed(run: Path) -> None:
     assert pairs["count"] == 2
     assert pairs["entries"][0]["index"] == 10
     assert pairs["low"] < pairs["share"] < pairs["high"]
+    assert "wrong" not in pairs["advice"]  # similar examples may well differ
+    same = _finding(run, "identical inputs with different labels")
+    assert [(one["index"], one["other"]) for one in same["entries"]] == [(20, 21)]
+    assert "At least one label of each pair is wrong" in same["advice"]
     leaks = _finding(run, "test examples in training")
     assert leaks["entries"][0]["index"] == 50
     assert leaks["entries"][0]["other"] == "test 3"
@@ -59,7 +64,8 @@ def test_groups_and_report(run: Path) -> None:
     assert "Near-duplicates with different labels" in page
     assert "phone" in page
     assert '<span class="sure">distance ' in page
-    assert '<span class="id">rows 10 and 11</span>' in page
+    for row in (10, 11, 20, 21):  # both examples of a pair, with both labels
+        assert f'<span class="id">row {row}: labelled <strong>{row % 2}</strong></span>' in page
     assert "the first 1 of 1" not in page  # two examples were found, and their one pair is shown
 
 
@@ -77,3 +83,19 @@ def test_of_many_examples_a_random_part_is_compared(monkeypatch: pytest.MonkeyPa
     assert rows.max() > 800
     assert rows.tolist() == sorted(rows.tolist())
     assert health_measure.compared(50).tolist() == list(range(50))
+
+
+def test_a_table_sorted_by_class_with_a_date_is_in_no_order(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    y = np.arange(300) // 100
+    x = rng.normal(size=(300, 4)) + 3 * np.eye(3, 4)[y]
+    days = np.datetime64("2024-01-01") + np.arange(300) // 2
+    with (tmp_path / "t.csv").open("w", newline="") as file:
+        names = ("a", "b", "c", "d", "day", "label")
+        rows = ([*row, day, f"k{code}"] for row, day, code in zip(x, days, y, strict=True))
+        csv.writer(file).writerows([names, *rows])
+    words = ["fit", str(tmp_path / "t.csv"), "--method", "ce", "--epochs", "3"]
+    told = CliRunner().invoke(app, [*words, "--out", str(tmp_path / "run")])
+    assert told.exit_code == 0, told.output
+    assert _finding(tmp_path / "run", "order of rows")["count"] == 0
+    assert _finding(tmp_path / "run", "rows sorted by class")["count"] == 300

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markupsafe import Markup
 
+from labelproof.judging.wording import of_labels
 from labelproof.report import plots as figures
 from labelproof.report import svg
 from labelproof.report.page import chance, percent
@@ -145,3 +146,14 @@ def test_shares_are_never_rounded_to_none_or_all() -> None:
     assert [chance(v) for v in (0.0, 0.004, 0.006, 0.994, 1.0)] == [
         "<1%", "<1%", "1%", "99%", ">99%",
     ]  # fmt: skip
+
+
+def test_one_label_is_not_said_to_be_many() -> None:
+    point = {"precision": 0.9, "low": 0.8, "high": 1.0}
+    text = str(figures.precision([{"suspects": 1, **point}, {"suspects": 20, **point}]))
+    assert "1 label: 90%" in text
+    assert "20 labels: 90%" in text
+    flow = np.array([[0, 1], [0, 0]])
+    assert "1 suspect by given" in str(figures.confusion(flow, ("a", "b"))[0])
+    summary = {"suspects": 1, "noise_rate_estimate": 0.1}
+    assert of_labels(summary, 60)[0].startswith("1 of 60 labels looks wrong")

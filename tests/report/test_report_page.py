@@ -202,7 +202,10 @@ def test_the_gallery_shows_the_worst_first(tmp_path: Path) -> None:
     page = page_of(run)
     shown = [words for tag, words in page.words if tag in ("del", "ins")]
     assert len(rows) > 48
-    assert shown == [row[key] for row in rows for key in ("given", "suggested")]
+    unclear = [row for row in rows if float(row["p_suggested"]) < float(row["p_clean"])]
+    keys = {row["id"]: ("given",) if row in unclear else ("given", "suggested") for row in rows}
+    assert shown == [row[key] for row in rows for key in keys[row["id"]]]
+    assert 0 < len(unclear) == page.text().count("probably wrong, no clear suggestion")
     names = [words for tag, words in page.words if tag == "option"]
     assert names == ["all classes", "cat", "dog", "owl"]  # to filter by
 
@@ -224,6 +227,13 @@ def test_class_by_class_health_counts_what_labels_csv_says(tmp_path: Path) -> No
         assert values[1] == str(bad[name])
         assert values[3] == f"{sum(clean) / len(clean):.0%}"
         assert values[5] == str(joining[name])
+
+
+def test_the_table_of_classes_says_what_is_counted(tmp_path: Path) -> None:
+    page = page_of(made_run(tmp_path / "run"))
+    heads = [words for tag, words in page.words if tag == "th"]
+    assert "Suspects from other classes" in heads
+    assert "Most often suggested" in heads
 
 
 def test_a_run_without_suspects_says_so(tmp_path: Path) -> None:
@@ -336,7 +346,8 @@ def test_a_damaged_run_folder_is_refused_in_a_sentence(damage: str, tmp_path: Pa
 
 
 def test_the_report_tells_what_was_reviewed(tmp_path: Path) -> None:
-    run = made_run(tmp_path / "run", reviewed={"run": "runs/x", "count": 17})
+    run = made_run(tmp_path / "run", reviewed={"run": "runs/x", "count": 17, "removed": [4]})
+    assert "1 example removed by a person was left out" in page_of(run).text()
     assert (
         "17 labels had been confirmed or corrected by a person and stayed fixed"
         in page_of(run).text()

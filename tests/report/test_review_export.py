@@ -266,4 +266,6 @@ def test_what_was_done_is_said_in_words(tmp_path: Path) -> None:
         ]
     )
     assert in_words(review) == "2 labels reviewed, 1 of them changed"
+    review.decisions.decide([{"index": 0, "decision": "skip"}, {"index": 3, "decision": "remove"}])
+    assert in_words(review) == "1 label reviewed, 1 of them changed, 1 example removed"
     shutil.rmtree(run)

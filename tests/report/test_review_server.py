@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 from made_runs import CLASSES, made_run, table
 from starlette.testclient import TestClient
 
+from labelproof import pipeline
 from labelproof.data.readers import load
 from labelproof.errors import BadInput
 from labelproof.report.example_view import FromExamples, Shown
@@ -23,6 +25,7 @@ from labelproof.review.refit_job import Again
 from labelproof.review.serve import bind
 from labelproof.review.web_app import Desk, make_app
 from labelproof.runs.reviewed import Reviewed, open_review
+from labelproof.runs.spec import RunSpec
 
 TOKEN = "a-secret-token"
 HOST = "http://127.0.0.1:4321"
@@ -345,6 +348,25 @@ def test_likeliest_classes_and_similar_examples_come_along(tmp_path: Path) -> No
         client_of(opened)
 
 
+def test_the_likeliest_other_class_is_the_suggested_one(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    truth = np.arange(400) % 8
+    x = rng.normal(size=(400, 8)).astype(np.float32) + 2 * np.eye(8, dtype=np.float32)[truth]
+    wrong = rng.random(400) < 0.3
+    y = np.where(wrong, rng.integers(0, 8, 400), truth)
+    np.savez(tmp_path / "d.npz", x=x, y=y)
+    spec = RunSpec(data=str(tmp_path / "d.npz"), method="ce", settings={"epochs": 3})
+    pipeline.run(replace(spec, out=tmp_path / "run"))
+    beside = json.loads((tmp_path / "run" / "review.json").read_text())
+    likeliest = dict(zip(beside["index"], beside["likeliest"], strict=True))
+    rows = [row for row in table(tmp_path / "run") if row["suspect"] == "1"]
+    assert len(rows) > 20
+    for row in rows:
+        others = [pair for pair in likeliest[int(row["index"])] if str(pair[0]) != row["given"]]
+        assert str(others[0][0]) == row["suggested"]
+        assert others[0][1] == pytest.approx(float(row["p_suggested"]), abs=1e-3)
+
+
 # --- running it
 
 
@@ -427,9 +449,24 @@ def test_decided_labels_keep_their_decision(client: TestClient, review: Reviewed
     row = first(client)
     decide(client, index=row["index"], decision="skip")
     decide(client, index=row["index"], decision="keep", label=row["given"])
-    count = client.get(f"/{TOKEN}/api/rows").json()["open"]
-    decide_all(client, filter={}, act="accept", count=count)
+    count = client.get(f"/{TOKEN}/api/rows").json()["changed"]
+    assert decide_all(client, filter={}, act="accept", count=count).json()["count"] == count
     assert review.decisions.labels()[row["index"]] == row["given"]
+
+
+def test_unclear_suggestions_are_not_accepted_with_the_others(
+    client: TestClient, review: Reviewed
+) -> None:
+    sure = {int(row["index"]): row for row in table(review.folder) if row["suspect"] == "1"}
+    unclear = {i for i, row in sure.items() if float(row["p_suggested"]) < float(row["p_clean"])}
+    found = client.get(f"/{TOKEN}/api/rows?limit=200").json()
+    told = {row["index"] for row in found["rows"] if row["unclear"]}
+    assert told == unclear
+    assert "probably wrong, no clear suggestion" in {row["unclear"] for row in found["rows"]}
+    assert found["open"] == len(sure)
+    assert 0 < found["changed"] == len(sure) - len(unclear) < len(sure)
+    decide_all(client, filter={}, act="accept", count=found["changed"])
+    assert set(review.decisions.labels()) == set(sure) - unclear
 
 
 def test_all_of_a_kind_are_decided_from_python(review: Reviewed) -> None:

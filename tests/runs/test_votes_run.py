@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -48,7 +49,24 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert told.exit_code == 0, told.output
     assert "3 annotators gave" in told.output
     assert "rater_cy" in told.output
+    assert "Use the consensus, a column of votes.csv" in told.output
     return folder / "run"
+
+
+def test_consensus_and_suspects_are_told_apart(run: Path) -> None:
+    found = json.loads((run / "summary.json").read_text())["annotators"]
+    votes, labels = _rows(run / "votes.csv"), _rows(run / "labels.csv")
+    consensus = {row["index"]: row["consensus"] for row in votes}
+    _, _, table = _made()
+    counts = {str(i): Counter(filter(None, row)) for i, row in enumerate(table.to_numpy().tolist())}
+    most = {i: min(one, key=lambda name: (-one[name], name)) for i, one in counts.items()}
+    assert found["changed"] == sum(consensus[i] != name for i, name in most.items()) > 0
+    given = {row["index"]: row["given"] for row in labels}
+    assert found["given_differs"] == sum(given[i] != name for i, name in most.items())
+    page = (run / "report.html").read_text()
+    assert f"differs from the majority vote for {found['changed']:,} example" in page
+    assert "The labels that look wrong are another count" in page
+    assert '<th scope="col" class="text">Said</th>' in page or not found["confused"]
 
 
 def _rows(path: Path) -> list[dict[str, str]]:

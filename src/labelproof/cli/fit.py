@@ -233,8 +233,8 @@ def _annotated(summary: dict[str, Any]) -> list[str]:
     alpha = found["alpha"]
     agree = f", agreement (Krippendorff's alpha) {alpha:.2f}" if alpha is not None else ""
     lines = [
-        f"{found['count']} annotators gave {found['votes']} labels{agree}. The consensus of votes "
-        f"and model differs from the majority for {found['changed']} examples.",
+        f"{found['count']} annotators gave {found['votes']} labels{agree}.",
+        wording.consensus(found),
         _least_right(found["worst"][0]),
     ]
     if found["accuracy_consensus"] is not None:
@@ -259,12 +259,9 @@ def _least_right(one: dict[str, Any]) -> str:
 def _measured(summary: dict[str, Any]) -> list[str]:
     lines = []
     if summary["accuracy"]:
-        accuracy = summary["accuracy"]
         lines.append(
-            f"Test accuracy {accuracy['last']:.1%} after the last epoch (mean of the last ten "
-            f"{accuracy['last10']:.1%}, best {accuracy['best']:.1%}, chosen on the test set). "
-            f"Calibration error {summary['ece_calibrated']:.3f} ({summary['ece']:.3f} before "
-            "calibration)."
+            f"{wording.accuracy(summary)}. Calibration error {summary['ece_calibrated']:.3f} "
+            f"({summary['ece']:.3f} before calibration)."
         )
     found = summary["suspect_detection"]
     if found and found["precision"] is not None and summary["error_auroc"] is not None:

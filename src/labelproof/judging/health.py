@@ -145,15 +145,24 @@ def merged_classes(transition: Tensor) -> list[tuple[int, int, float]]:
     return sorted(pairs, key=lambda pair: -pair[2])
 
 
-def split_classes(vectors: Tensor, labels: Tensor, classes: int) -> list[tuple[int, float]]:
+def split_classes(
+    vectors: Tensor, labels: Tensor, classes: int, trusted: Tensor | None = None
+) -> list[tuple[int, float]]:
     """Classes (class, separation) whose examples fall into two groups far apart.
 
     The examples of a class are split in two by k-means. The separation is the distance of the
     halves along the line between their centres, over their mean standard deviation along it.
+
+    Args:
+        vectors: (N, F).
+        labels: (N,) given labels.
+        classes: C.
+        trusted: (N,) which labels to look at: wrong ones would form a second group. All where None.
     """
     found = []
     for code in range(classes):
-        rows = vectors[labels == code].float()
+        mine = labels == code
+        rows = vectors[mine if trusted is None else mine & trusted].float()
         if len(rows) >= 20:
             apart = separation(rows)
             if apart > SPLIT:

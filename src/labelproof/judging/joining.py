@@ -40,27 +40,35 @@ class Join:
     network: float  # share of held-out given labels that the network predicts
     linear: float  # and the regression
 
-    def describe(self) -> Mapping[str, Any]:
-        """Plain values, for summary.json and run.json."""
+    def describe(self, folds: int = 0) -> Mapping[str, Any]:
+        """Plain values, for summary.json; networks of so many folds predict too."""
         return {
             "linear_share": round(self.share, 4),
             "network_agreement": self.network,
             "linear_agreement": self.linear,
-            "why": self.sentence(),
+            "fold_networks": folds,
+            "why": self.sentence(folds),
         }
 
-    def sentence(self) -> str:
-        """What was chosen and why."""
+    def sentence(self, folds: int = 0) -> str:
+        """What predicts, and why."""
         about = (
             f"On held-out examples, DPC predicted {self.network:.1%} of the given labels and a "
             f"softmax regression {self.linear:.1%}."
         )
+        more = of_folds(folds)
         if self.partner is None:
-            return f"DPC predicts alone. {about}"
+            alone = "without a regression" if folds else "alone"
+            return f"DPC predicts {alone}. {about}{more}"
         return (
             f"DPC and a softmax regression predict together, with weights of {1 - self.share:.0%} "
-            f"and {self.share:.0%}. {about}"
+            f"and {self.share:.0%}. {about}{more}"
         )
+
+
+def of_folds(folds: int) -> str:
+    """That networks which were trained without a fold predict too, if they do."""
+    return f" The networks trained without each of {folds} folds predict too." if folds else ""
 
 
 def join(scores: Tensor, linear: CrossFit, labels: Tensor) -> Join:

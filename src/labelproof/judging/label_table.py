@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import overload
 
 import numpy as np
@@ -65,6 +66,12 @@ class LabelRows:
     def names(self) -> Names:
         """Names in the order of the training examples."""
         return Names(self.ids.of, np.arange(len(self)))
+
+    @cached_property
+    def unclear(self) -> npt.NDArray[np.bool_]:
+        """Suspects (N,) whose suggestion is less likely than the given label."""
+        out: npt.NDArray[np.bool_] = self.suspect & (self.p_suggested < self.p_clean)
+        return out
 
     def suspects(self) -> Codes:
         """Rows of the suspects, worst first."""

@@ -5,7 +5,7 @@ Shapes: C classes, M test examples, N training examples.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -24,6 +24,7 @@ from labelproof.judging.agreement import (
 )
 from labelproof.judging.calibration import Calibration
 from labelproof.judging.crowd_em import Crowd
+from labelproof.judging.joining import of_folds
 from labelproof.judging.judgement import shares_of_rows
 from labelproof.judging.label_table import LabelTable
 from labelproof.judging.trust import doubts
@@ -36,6 +37,14 @@ TEST: dict[str, Callable[[Tensor, Tensor], float]] = {
     "adaptive_ece": metrics.adaptive_ece,
     "classwise_ece": metrics.classwise_ece,
 }
+ALONE = (
+    "last (after the last epoch), last10 (mean of ten epochs) and best (chosen on the test set) "
+    "are of the method's own network"
+)
+TOGETHER = (
+    "last is of the model that predicts: the network with all that predict along with it; last10 "
+    "(mean of ten epochs) and best (chosen on the test set) are of the network alone"
+)
 
 
 def summarise(
@@ -45,8 +54,8 @@ def summarise(
     curve = [line["test_accuracy"] for line in raw.history if "test_accuracy" in line]
     return {
         "accuracy": accuracy_of(curve, sure, calibration, audit),
-        "joined": calibration.joined.describe() if calibration.joined else None,
-        "accuracy_note": "best is chosen on the test set; last10 is the mean of ten epochs",
+        "joined": _joined(calibration),
+        "accuracy_note": TOGETHER if _together(calibration) else ALONE,
         **on_test(raw, sure, audit),
         **of_labels(table, calibration),
         **against_truth(raw, table, calibration, audit.truth),
@@ -58,6 +67,23 @@ def summarise(
     }
 
 
+def _joined(calibration: Calibration) -> Mapping[str, Any] | None:
+    """What predicts, where more than the method alone may."""
+    join, folds = calibration.joined, len(calibration.members)
+    if join is None and folds:  # where no regression could be fitted
+        return {
+            "linear_share": 0.0,
+            "fold_networks": folds,
+            "why": f"DPC predicts.{of_folds(folds)}",
+        }
+    return join.describe(folds) if join else None
+
+
+def _together(calibration: Calibration) -> bool:
+    """Whether a regression or networks of the folds predict along with the run's own network."""
+    return bool(calibration.link.partner or calibration.members)
+
+
 def accuracy_of(
     curve: Sequence[float], sure: Result, calibration: Calibration, audit: Audit
 ) -> dict[str, float] | None:
@@ -66,8 +92,7 @@ def accuracy_of(
         return None
     found: dict[str, float] = dict(vars(metrics.best_last(list(curve))))
     probs, labels = sure.test_probabilities, audit.test_y
-    together = calibration.link.partner or calibration.members
-    if together and probs is not None and labels is not None:
+    if _together(calibration) and probs is not None and labels is not None:
         found["last"] = metrics.accuracy(probs, labels)
     return found
 
@@ -180,6 +205,7 @@ def votes_summary(task: Task, calibration: Calibration, audit: Audit, soft: bool
             "model_scale": crowd.scale,
             "soft_targets": soft and task.targets is not None,
             "changed": int((crowd.consensus != majority(votes, classes)).sum()),
+            "given_differs": int((task.y != majority(votes, classes)).sum()),
             "accuracy_majority": _accuracy(majority(votes, classes), audit.truth),
             "accuracy_consensus": _accuracy(crowd.consensus, audit.truth),
             "worst": _worst(votes, quality),

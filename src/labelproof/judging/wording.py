@@ -18,7 +18,8 @@ def of_labels(summary: Mapping[str, Any], size: int) -> list[str]:
     suspects, filled = int(summary["suspects"]), filled_up(summary)
     trusted = level(summary) != "none"
     lines = list(summary.get("doubts") or ())
-    word = "look wrong" if trusted else "are the first to check"
+    looks = "looks wrong" if suspects == 1 else "look wrong"
+    word = looks if trusted else "are the first to check"
     if filled:
         lines.append(
             f"{suspects:,} of {size:,} labels are listed for review, as you asked: "
@@ -34,6 +35,23 @@ def of_labels(summary: Mapping[str, Any], size: int) -> list[str]:
 def level(summary: Mapping[str, Any]) -> str:
     """How far the statements can be relied on: good, caution or none; runs of old do not say."""
     return str((summary.get("trust") or {}).get("level", "good"))
+
+
+def together(summary: Mapping[str, Any]) -> bool:
+    """Whether a regression or networks of the folds predict too; of old runs that may do."""
+    joined = summary.get("joined") or {}
+    return bool(joined) and bool(joined.get("linear_share") or joined.get("fold_networks", 1))
+
+
+def accuracy(summary: Mapping[str, Any]) -> str:
+    """The accuracy on test data; best and mean epochs are those of a network that is alone."""
+    found = summary["accuracy"]
+    if together(summary):
+        return f"Test accuracy {found['last']:.1%}"
+    return (
+        f"Test accuracy {found['last']:.1%} after the last epoch (mean of the last ten "
+        f"{found['last10']:.1%}, best {found['best']:.1%}, chosen on the test set)"
+    )
 
 
 def filled_up(summary: Mapping[str, Any]) -> int:
@@ -77,6 +95,26 @@ def noise(summary: Mapping[str, Any]) -> list[str]:
     if rate is None:
         return [f"The share of wrong labels is {between}. A single number would not be reliable."]
     return [f"The share of wrong labels is estimated at {rate:.1%} ({between})."]
+
+
+def consensus(found: Mapping[str, Any]) -> str:
+    """How the consensus, the majority and the labels that look wrong relate, and which to use."""
+    changed, trained = found["changed"], found.get("given_differs")
+    examples = "example" if changed == 1 else "examples"
+    which = "" if trained is None else " (the majority vote)"
+    if trained:
+        which = f" ({trained:,} of them not the majority vote)"
+    return (
+        "Votes and model together give a consensus. It differs from the majority vote for "
+        f"{changed:,} {examples}. The labels that look wrong are another count: labels trained "
+        f"on{which} that this consensus finds more likely wrong than right. Use the consensus, a "
+        "column of votes.csv, and review the labels that look wrong."
+    )
+
+
+def no_suggestion(p_clean: float) -> str:
+    """What is said of a suspect whose suggestion is less likely than the given label."""
+    return "probably wrong, no clear suggestion" if p_clean < 0.5 else "no clear suggestion"
 
 
 def left_alone(summary: Mapping[str, Any]) -> list[str]:

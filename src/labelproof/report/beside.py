@@ -72,11 +72,14 @@ def read_beside(folder: Path, classes: int, size: int) -> dict[int, dict[str, An
 
 
 def _likeliest(ended: Judged, index: npt.NDArray[np.int64]) -> list[list[tuple[int, float]]]:
-    rows, result, crowd = torch.from_numpy(index), ended.calibrated, ended.calibration.crowd
-    if crowd:  # what votes and model say together
-        judged = crowd.posterior[rows]
-    else:
-        judged = knowing_label(result.probabilities[rows], result.task.y[rows], result.clean[rows])
+    rows, result, found = torch.from_numpy(index), ended.calibrated, ended.calibration
+    if found.crowd:  # what votes and model say together
+        judged = found.crowd.posterior[rows]
+    else:  # the same numbers that the suggestions of labels.csv follow from
+        believed = result.probabilities[rows]
+        if found.judgement is not None:
+            believed = torch.from_numpy(found.judgement.posterior[index]).to(believed)
+        judged = knowing_label(believed, result.task.y[rows], result.clean[rows])
     sure, code = judged.topk(min(CLASSES, judged.shape[1]), dim=1)
     pairs = zip(code.tolist(), sure.tolist(), strict=True)
     return [[(c, round(p, 4)) for c, p in zip(*both, strict=True)] for both in pairs]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d
@@ -14,6 +16,7 @@ from torch.nn.functional import adaptive_avg_pool2d
 from labelproof.csv_files import safe, write_csv
 from labelproof.data.encoders.picture_encoding import PictureEncoding
 from labelproof.data.examples import Examples, Inputs
+from labelproof.data.readers import find_duplicates
 from labelproof.data.task import Audit
 from labelproof.files import write_json
 from labelproof.judging import health, regions
@@ -27,6 +30,22 @@ KEPT = 200  # entries of a finding that health.json keeps
 CHUNK = 512
 EDGE = 12  # of the thumbnails that stand for pictures
 SAID = {  # title, advice, and what the share is of, by kind
+    "identical inputs with different labels": (
+        "Identical inputs with different labels",
+        "At least one label of each pair is wrong: look at both.",
+        "examples",
+    ),
+    "near-duplicates with different labels": (
+        "Near-duplicates with different labels",
+        "The inputs of each pair are very similar, but not identical: compare them. Both labels "
+        "can be right.",
+        "examples",
+    ),
+    "near-duplicates": (
+        "Near-duplicates with the same label",
+        "Keep one of each pair, or keep all copies on the same side of a split.",
+        "examples",
+    ),
     "test examples in training": (
         "Test examples that are in the training data",
         "Remove these from the test data: they make the measured accuracy too high.",
@@ -39,8 +58,13 @@ SAID = {  # title, advice, and what the share is of, by kind
     ),
     "order of rows": (
         "Rows in an order",
-        "Similar examples are next to each other, as if sorted or recorded in sequence. Split "
-        "the data by blocks, not by single rows.",
+        "Similar examples of a class are next to each other, as if recorded in sequence. Split the "
+        "data by blocks, not by single rows.",
+        "examples",
+    ),
+    "rows sorted by class": (
+        "Rows sorted by class",
+        "Rows of a class stand together. Shuffle them before you split the data or use a part.",
         "examples",
     ),
     "failing regions": (
@@ -132,7 +156,7 @@ def measure(ended: Judged, audit: Audit, train: Examples) -> Iterable[Finding]:
         limit = health.near_limit(near, health.NEAR_PHOTOS if encoded else health.NEAR)
         place, same = rows.tolist(), health.near_duplicates(near, limit)
         pairs = [(place[a], place[b], apart) for a, b, apart in same]
-        yield from _near(pairs, task.y, classes, len(rows))
+        yield from _near(pairs, task.y, train, len(rows))
         if audit.test_x is not None and len(audit.test_x):
             test = compared(len(audit.test_x))
             close = health.neighbours(_vectors(audit.test_x, test), vectors, 1)
@@ -140,11 +164,13 @@ def measure(ended: Judged, audit: Audit, train: Examples) -> Iterable[Finding]:
             yield _leaks([(int(test[a]), place[b], apart) for a, b, apart in found], len(test))
         far = health.outliers(near)
         yield _finding("outliers", _rows([(place[row], score) for row, score in far]), len(rows))
-        order = [(place[row], share) for row, share in regions.in_order(near)]
-        yield _finding("order of rows", _rows(order), len(rows))
+        yield _ordered(ended, train, vectors, near, rows)
+        beside = regions.sorted_by_class(task.y[rows])
+        yield _finding("rows sorted by class", (), len(rows), beside)
         if ended.calibration.scores is not None:
             yield _failing(ended, near, rows)
-        split = health.split_classes(vectors, task.y[rows], len(classes))
+        trusted = ~ended.table.suspect[rows]
+        split = health.split_classes(vectors, task.y[rows], len(classes), trusted)
         yield _classes("split class", split, classes)
     scores = ended.calibration.scores
     if scores is not None:
@@ -163,27 +189,45 @@ def compared(size: int) -> Tensor:
 
 
 def _near(
-    pairs: Sequence[tuple[int, int, float]], labels: Tensor, classes: Sequence[str], size: int
+    pairs: Sequence[tuple[int, int, float]], labels: Tensor, train: Examples, size: int
 ) -> Iterable[Finding]:
-    for kind, differ in (
-        ("near-duplicates with different labels", True),
-        ("near-duplicates", False),
-    ):
-        mine = [pair for pair in pairs if (labels[pair[0]] != labels[pair[1]]).item() == differ]
-        rows = {row for first, second, _ in mine for row in (first, second)}
-        yield Finding(
-            kind=kind,
-            title=f"{kind.capitalize()}" if differ else "Near-duplicates with the same label",
-            advice="At least one label of each pair is wrong: look at both."
-            if differ
-            else "Keep one of each pair, or keep all copies on the same side of a split.",
-            of="examples",
-            share=health.Share(count=len(rows), of=size),
-            entries=[
-                {"index": a, "other": b, "score": d, "label": classes[int(labels[a])]}
-                for a, b, d in mine
-            ],
-        )
+    """Pairs with different labels, identical ones apart, and pairs with the same label."""
+    differ = [pair for pair in pairs if labels[pair[0]] != labels[pair[1]]]
+    group = _identical(train) if differ else {}
+    equal = [group.get(a, -1) == group.get(b, -2) for a, b, _ in differ]
+    parts = {
+        "identical inputs with different labels": list(compress(differ, equal)),
+        "near-duplicates with different labels": [
+            p for p, same in zip(differ, equal, strict=True) if not same
+        ],
+        "near-duplicates": [pair for pair in pairs if labels[pair[0]] == labels[pair[1]]],
+    }
+    for kind, mine in parts.items():
+        entries = [{"index": a, "other": b, "score": d} for a, b, d in mine]
+        count = len({row for first, second, _ in mine for row in (first, second)})
+        yield _finding(kind, entries, size, count)
+
+
+def _identical(train: Examples) -> dict[int, int]:
+    """The group of each example whose input is that of another to the last bit."""
+    groups = find_duplicates(train).groups
+    return {row: number for number, group in enumerate(groups) for row in group}
+
+
+def _ordered(
+    ended: Judged, train: Examples, vectors: Tensor, near: health.Neighbours, rows: Tensor
+) -> Finding:
+    """Rows in an order within their class; columns of a table that count rows are left out."""
+    table, classes = ended.table, ended.result.task.num_classes
+    groups = table.given[rows] * classes + table.suggested[rows]
+    groups = torch.from_numpy(np.unique(groups.numpy(), return_inverse=True)[1])
+    if train.kind == "vectors" and train.raw is None:
+        counts = regions.counting(vectors, groups)
+        if counts.all():
+            return _finding("order of rows", (), len(rows))
+        near = health.neighbours(vectors[:, ~counts]) if counts.any() else near
+    found = [(int(rows[row]), share) for row, share in regions.in_order(near, groups)]
+    return _finding("order of rows", _rows(found), len(rows))
 
 
 def _leaks(pairs: Sequence[tuple[int, int, float]], size: int) -> Finding:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,16 +14,32 @@ MOST = 8  # entries of a finding that are shown
 EDGE = 120
 LETTERS = 200
 GROUPS = 50
+SAID = {  # of a score, by kind
+    "identical inputs with different labels": "the same input",
+    "order of rows": "{:.0%} of the most similar examples of its class are close by in the data",
+    "failing regions": "labels here get a probability of {:.0%} on average",
+    "split class": "the groups lie {:.1f} times their own spread apart",
+    "overlapping classes": "labels exchanged both ways: {:.0%}",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Example:
+    """One example of an entry, as it was given."""
+
+    name: str
+    label: str
+    picture: Picture | None
+    text: str | None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One example or class."""
+    """One example, a pair of them, or a class."""
 
     name: str
     said: str
-    pictures: Sequence[Picture]
-    text: str | None
+    examples: Sequence[Example]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,51 +65,56 @@ def health_view(facts: Facts, shown: Shown) -> HealthView | None:
     """The section; None for runs that did not look."""
     if not facts.health:
         return None
-    names = facts.rows.names()
     findings, compared = facts.health["findings"], facts.health.get("compared", 0)
+    labels = facts.rows.labels()
     few = 0 < compared < facts.size
+
+    def example(row: int) -> Example:
+        name, text = facts.rows.names()[row], shown.text(row)
+        return Example(
+            name=f"row {name}" if name.isdecimal() else name,
+            label=facts.classes[labels[row]],
+            picture=shown.picture(row, EDGE),
+            text=shorten(text, LETTERS) if text else None,
+        )
+
     return HealthView(
         findings=findings,
-        shown=[_finding(one, names, shown) for one in findings if one["entries"]],
+        shown=[_finding(one, example, facts.size) for one in findings if one["entries"]],
         groups=facts.health.get("groups", [])[:GROUPS],
         part=f"{compared:,} of {facts.size:,} examples, drawn at random," if few else "",
     )
 
 
-def _finding(found: Mapping[str, Any], names: Sequence[str], shown: Shown) -> ShownFinding:
-    entries = [_entry(found["kind"], one, names, shown) for one in found["entries"][:MOST]]
+def _finding(
+    found: Mapping[str, Any], example: Callable[[int], Example], size: int
+) -> ShownFinding:
+    entries = [_entry(found["kind"], one, example, size) for one in found["entries"][:MOST]]
     title = found["title"]
     if len(found["entries"]) > len(entries):
         title = f"{title}: the first {len(entries)} of {len(found['entries'])}"
-    return ShownFinding(
-        title=title, entries=entries, pictures=any(entry.pictures for entry in entries)
-    )
+    pictures = any(one.picture for entry in entries for one in entry.examples)
+    return ShownFinding(title=title, entries=entries, pictures=pictures)
 
 
-def _entry(kind: str, one: Mapping[str, Any], names: Sequence[str], shown: Shown) -> Entry:
+def _entry(
+    kind: str, one: Mapping[str, Any], example: Callable[[int], Example], size: int
+) -> Entry:
     index, other = one.get("index"), one.get("other")
     if index is None:
         words = f" and {other}" if other else ""
-        name = f"{one.get('class', '')}{words}"
-        return Entry(name=name, said=_said(kind, one), pictures=(), text=None)
-    rows = [index, *([other] if isinstance(other, int) and 0 <= other < len(names) else [])]
-    pictures = [shown.picture(row, EDGE) for row in rows]
-    text = shown.text(index)
-    called = [names[row] for row in rows]
-    name = " and ".join(called)
-    if all(word.isdecimal() for word in called):
-        name = f"row{'s' if len(rows) > 1 else ''} {name}"
-    return Entry(
-        name=name if isinstance(other, int | None) else f"{name} and {other}",
-        said=_said(kind, one),
-        pictures=[picture for picture in pictures if picture is not None],
-        text=shorten(text, LETTERS) if text else None,
-    )
+        return Entry(name=f"{one.get('class', '')}{words}", said=_said(kind, one), examples=())
+    rows = [index, *([other] if isinstance(other, int) and 0 <= other < size else [])]
+    beside = f"like {other}" if isinstance(other, str) else ""  # an example of the test data
+    return Entry(name=beside, said=_said(kind, one), examples=[example(row) for row in rows])
 
 
 def _said(kind: str, one: Mapping[str, Any]) -> str:
     """What the number of an entry means."""
+    score = one["score"]
+    if kind in SAID:
+        return SAID[kind].format(score)
     if kind == "rare class":
-        return many(int(one["score"]), "example")
+        return many(int(score), "example")
     word = "distance" if "index" in one and one.get("other") is not None else "score"
-    return f"{word} {one['score']:.2g}"
+    return f"{word} {score:.2g}"

@@ -48,6 +48,7 @@ class Suspect:
     text: str | None
     cells: list[tuple[str, str]] | None = None  # of a row of a table
     codes: str = ""  # of both classes, for the filter
+    unclear: str = ""  # what to say instead of the suggestion, where that is less likely than given
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +76,9 @@ def render(facts: Facts, shown: Shown, note: str | None = None) -> str:
         done=words.done(facts),
         how=words.how(facts),
         found=words.found(facts),
+        predicts=words.predicts(facts),
+        tested=wording.accuracy(facts.summary) if facts.summary.get("accuracy") else "",
+        together=wording.together(facts.summary),
         steps=words.next_steps(facts, classes),
         classes=classes,
         confusion=drawing,
@@ -158,18 +162,19 @@ def gallery(facts: Facts, shown: Shown) -> Iterator[Suspect]:
 
 def _suspect(facts: Facts, shown: Shown, row: int) -> Suspect:
     rows, index = facts.rows, int(facts.rows.index[row])
-    text = shown.text(index)
+    text, clean = shown.text(index), float(facts.rows.p_clean[row])
     return Suspect(
         index=index,
         id=rows.ids[row],
         given=facts.classes[rows.given[row]],
         suggested=facts.classes[rows.suggested[row]],
-        p_clean=float(rows.p_clean[row]),
+        p_clean=clean,
         p_suggested=float(rows.p_suggested[row]),
         picture=shown.picture(index, EDGE),
         text=shorten(text, MOST_LETTERS) if text else None,
         cells=shown.cells(index),
         codes=f"c{rows.given[row]} c{rows.suggested[row]}",
+        unclear=wording.no_suggestion(clean) if rows.unclear[row] else "",
     )
 
 

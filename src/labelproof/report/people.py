@@ -57,10 +57,7 @@ def _sentences(found: Mapping[str, Any]) -> list[str]:
             f"Their agreement (Krippendorff's alpha) is {found['alpha']:.2f}, 95% interval "
             f"{low:.2f} to {high:.2f}; 1 is full agreement and 0 is chance. {_reading(found)}"
         )
-    told.append(
-        f"For {found['changed']:,} examples, the consensus of votes and model differs from the "
-        "majority."
-    )
+    told.append(wording.consensus(found))
     if found.get("soft_targets"):
         told.append(
             "Training used the votes as soft targets, because these predicted held-out votes "

@@ -14,6 +14,7 @@ from markupsafe import Markup
 from labelproof import functional as fn
 from labelproof.judging.label_table import Codes, Numbers
 from labelproof.report import svg
+from labelproof.report.sentences import many
 from labelproof.report.svg import Frame
 
 BARS = 40
@@ -36,7 +37,8 @@ def curve(history: History, key: str, name: str, percent: bool) -> Markup | None
     parts.append(svg.line(places, "line-a"))
     parts.append(svg.dot(*places[-1], "fill-a"))
     first, last = (svg.shown(value, percent) for value in (values[0], values[-1]))
-    text = f"{name} over {len(points)} epochs, from {first} in the first to {last} in the last."
+    over = many(len(points), "epoch")
+    text = f"{name} over {over}, from {first} in the first to {last} in the last."
     return svg.picture(f"curve-{key}", name, text, (frame.width, frame.height), parts)
 
 
@@ -99,7 +101,7 @@ def _margins_text(values: Numbers, mixture: fn.TwoGaussians) -> str:
     if not parts:
         return f"All {len(values)} margins are {values[0]:.3g}."
     said = " and ".join(f"{w:.0%} around {m:.2g} (spread {s:.2g})" for m, s, w in parts)
-    return f"Histogram of {len(values)} margins with two fitted Gaussians: {said}."
+    return f"Histogram of {many(len(values), 'margin')} with two fitted Gaussians: {said}."
 
 
 def reliability(diagram: Mapping[str, Sequence[float | None]]) -> Markup:
@@ -137,7 +139,7 @@ def precision(points: Sequence[Mapping[str, float]]) -> Markup | None:
         ]
         parts.append(svg.line(places, kind))
     said = "; ".join(
-        f"{point['suspects']:,} labels: {point['precision']:.0%} ({point['low']:.0%} to "
+        f"{many(int(point['suspects']), 'label')}: {point['precision']:.0%} ({point['low']:.0%} to "
         f"{point['high']:.0%})"
         for point in points[:: max(1, len(points) // 6)]
     )
@@ -169,7 +171,8 @@ def confusion(flow: Codes, classes: Sequence[str]) -> tuple[Markup, bool]:
         parts.append(_heading(left + middle, top - 6, name))
         for c in range(len(names)):
             parts += _cell(left + c * cell, top + r * cell, cell, int(part[r, c]), most, r == c)
-    text = f"{int(flow.sum())} suspects by given and suggested class; the table lists the pairs."
+    count = many(int(flow.sum()), "suspect")
+    text = f"{count} by given and suggested class; the table lists the pairs."
     size = (400.0, top + cell * len(names) + 4)
     drawing = svg.picture("map", "From given to suggested class", text, size, parts)
     return drawing, len(chosen) == number

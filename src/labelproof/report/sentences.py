@@ -67,7 +67,8 @@ def done(facts: Facts) -> list[str]:
         )
     gone = (record.get("reviewed") or {}).get("removed") or ()
     if gone:
-        lines.append(f"{many(len(gone), 'example')} removed by a person were left out.")
+        was = "was" if len(gone) == 1 else "were"
+        lines.append(f"{many(len(gone), 'example')} removed by a person {was} left out.")
     return lines
 
 
@@ -113,10 +114,17 @@ def _accuracy(summary: Any) -> str:
         if error is not None
         else ""
     )
+    when = "" if wording.together(summary) else " after the last epoch"
     return (
-        f"On test data the model is right for {accuracy['last']:.1%} of the examples after the "
-        f"last epoch{calibration}."
+        f"On test data the model is right for {accuracy['last']:.1%} of the examples{when}"
+        f"{calibration}."
     )
+
+
+def predicts(facts: Facts) -> str:
+    """Which model predicts: the same as on screen."""
+    joined = facts.summary.get("joined")
+    return joined["why"] if joined else f"The method {facts.record['method']} predicts alone."
 
 
 def next_steps(facts: Facts, classes: list[ClassHealth]) -> list[Step]:

@@ -56,7 +56,7 @@ def open_places(queue: Queue, query: Query) -> list[int]:
 def wishes_for(
     rows: LabelRows, classes: Sequence[str], places: Sequence[int], act: str, label: str | None
 ) -> list[dict[str, Any]]:
-    """A decision for each row: to keep, to accept (where there is a suggestion), or one class.
+    """A decision for each row: to keep, to accept (where a suggestion is clear), or one class.
 
     Raises:
         BadInput: If the act or the class is unknown.
@@ -65,11 +65,11 @@ def wishes_for(
         raise BadInput(f"labels can be decided by {', '.join(ACTS)}, not by {act!r}.")
     if act == "change" and label not in classes:
         raise BadInput(f"there is no class {label!r} in this run.")
-    wishes = []
+    wishes, unclear = [], rows.unclear
     for place in places:
         given, suggested = classes[rows.given[place]], classes[rows.suggested[place]]
         name = {"keep": given, "accept": suggested}.get(act, label)
-        if act == "accept" and suggested == given:
+        if act == "accept" and (suggested == given or unclear[place]):
             continue
         kind = "keep" if name == given else "accept" if name == suggested else "change"
         wishes.append({"index": int(rows.index[place]), "decision": kind, "label": name})

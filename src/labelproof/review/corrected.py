@@ -18,6 +18,7 @@ from labelproof.csv_files import safe, write_csv
 from labelproof.errors import BadInput
 from labelproof.files import written_whole
 from labelproof.report.example_view import Shown
+from labelproof.report.sentences import many
 from labelproof.review import forms
 from labelproof.review.annotation_tools import has_files, write_tasks
 from labelproof.runs.reviewed import Reviewed
@@ -57,8 +58,8 @@ def in_words(review: Reviewed) -> str:
     """How many labels were decided, and changed, and how many examples removed."""
     decided, gone = review.decided(), len(review.decisions.removed())
     changed = sum(review.rows.labels()[index] != code for index, code in decided.items())
-    removed = f", {gone:,} examples removed" if gone else ""
-    return f"{len(decided):,} labels reviewed, {changed:,} of them changed{removed}"
+    removed = f", {many(gone, 'example')} removed" if gone else ""
+    return f"{many(len(decided), 'label')} reviewed, {changed:,} of them changed{removed}"
 
 
 def check_out(review: Reviewed, out: Path) -> None:

@@ -21,6 +21,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from labelproof.errors import BadInput
+from labelproof.judging import wording
 from labelproof.judging.label_table import Codes, LabelRows
 from labelproof.report.beside import read_beside
 from labelproof.report.example_view import Picture, Shown
@@ -75,7 +76,7 @@ class Desk:
     def row(self, place: int) -> dict[str, Any]:
         """One label as the page needs it."""
         rows, classes = self.rows, self.review.classes
-        index = int(rows.index[place])
+        index, clean = int(rows.index[place]), float(rows.p_clean[place])
         decision = self.review.decisions.latest.get(index)
         number, of = self.queue.rank(place)
         beside = self.beside.get(index, {})
@@ -90,9 +91,10 @@ class Desk:
             "id": rows.ids[place],
             "given": classes[rows.given[place]],
             "suggested": classes[rows.suggested[place]],
-            "p_clean": float(rows.p_clean[place]),
+            "p_clean": clean,
             "p_suggested": float(rows.p_suggested[place]),
             "suspect": bool(rows.suspect[place]),
+            "unclear": wording.no_suggestion(clean) if rows.unclear[place] else "",
             "text": self.shown.text(index),
             "cells": self.shown.cells(index),
             "likeliest": self._likeliest(place, beside.get("likeliest", ())),
@@ -232,11 +234,11 @@ def _rows(desk: Desk, request: Request) -> dict[str, Any]:
     query = parse_query(dict(request.query_params), desk.review.codes())
     places, total = desk.queue.page(query)
     whole = open_places(desk.queue, query)
-    accept = desk.rows.suggested[whole] != desk.rows.given[whole]
+    accept = (desk.rows.suggested != desk.rows.given) & ~desk.rows.unclear
     return {
         "total": total,
         "open": len(whole),  # that one click could decide
-        "changed": int(accept.sum()),  # of these, with another suggestion
+        "changed": int(accept[whole].sum()),  # of these, with another suggestion that is clear
         "query": asdict(query),
         "rows": [desk.row(place) for place in places],
     }

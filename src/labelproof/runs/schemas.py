@@ -175,6 +175,15 @@ class AnnotatorsRecord(Struct):
     accuracy_consensus: Share | None
     worst: list[PersonRecord]
     confused: list[ConfusedRecord]
+    given_differs: Count | UnsetType = UNSET  # from the majority; runs of old do not say
+
+
+class JoinedRecord(Struct):
+    """summary.json: what predicts along with the network."""
+
+    why: str
+    linear_share: Share = 0.0
+    fold_networks: Count | UnsetType = UNSET  # runs of old do not say
 
 
 class SummaryRecord(Struct):
@@ -184,6 +193,7 @@ class SummaryRecord(Struct):
     suspects: Count = 0
     suspects_filled: Count = 0
     accuracy: AccuracyRecord | None = None
+    joined: JoinedRecord | None = None
     ece: Number = None
     ece_calibrated: Number = None
     error_auroc: Number = None

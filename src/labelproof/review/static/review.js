@@ -30,6 +30,10 @@ async function ask(path, body) {
 // rows stand in one of two orders: by suspicion, or by what a check is expected to gain
 const order = () => $("filter").elements.order.value;
 const at = (row) => row.at[order()];
+const ORDERS = {
+  gain: "First where the model's best guess is most likely wrong: best if unchecked labels take the suggestion.",
+  suspicion: "First where the given label is least likely right: best if unchecked labels stay as given.",
+};
 
 function filterValues() {
   const values = new URLSearchParams();
@@ -165,6 +169,7 @@ function showChips() {
 
 async function restart() {
   showChips();
+  $("order-why").textContent = ORDERS[order()];
   state.stale = false;
   state.queue = [];
   state.at = 0;
@@ -179,7 +184,7 @@ async function showPage(where) {
   const found = await ask(rowsAddress({ ...where, limit: PAGE }));
   if (!found.rows.length && where.before !== undefined) return;
   state.page = found.rows;
-  $("grid-count").textContent = `${found.total.toLocaleString("en")} labels`;
+  $("grid-count").textContent = labels(found.total);
   showByClass(found);
   $("cards").replaceChildren(...state.page.map((row) => card(state.run, row)));
   $("cards").classList.toggle("texts", state.run.kind !== "images");
@@ -217,7 +222,7 @@ function askByClass(event) {
   const { act, label, count } = byClass();
   if (!count) return;
   const ends = { accept: "as suggested", keep: "as given", change: `to ${label}` };
-  $("sure-title").textContent = `${act === "keep" ? "Keep" : "Change"} ${count.toLocaleString("en")} labels ${ends[act]}?`;
+  $("sure-title").textContent = `${act === "keep" ? "Keep" : "Change"} ${labels(count)} ${ends[act]}?`;
   $("sure").showModal();
 }
 
@@ -228,7 +233,7 @@ function decideByClass() {
     const answer = await ask("api/decide-all", { ...wish, filter: Object.fromEntries(filterValues()) });
     progress(answer.progress);
     await restart();
-    say(`${answer.count} labels decided.`);
+    say(`${labels(answer.count)} decided.`);
   });
 }
 
@@ -303,10 +308,10 @@ function decide(act, label, index) {
 
 function decideAll(act) {
   return doing(async () => {
-    const open = state.page.filter((row) => !row.decision && !(act === "accept" && row.suggested === row.given));
+    const open = state.page.filter((row) => !row.decision && !(act === "accept" && (row.suggested === row.given || row.unclear)));
     if (!open.length) return;
     take(await ask("api/decide", { decisions: open.map((row) => wish(row, act)) }));
-    say(`${open.length} labels ${act === "keep" ? "kept" : "changed as suggested"}.`);
+    say(`${labels(open.length)} ${act === "keep" ? "kept" : "changed as suggested"}.`);
   });
 }
 
@@ -451,6 +456,7 @@ function connect() {
   $("all-accept").addEventListener("click", () => decideAll("accept"));
   $("all-keep").addEventListener("click", () => decideAll("keep"));
   $("filter").addEventListener("change", () => doing(restart));
+  $("filter").elements.order.addEventListener("change", () => doing(restart)); // stands outside the form
   $("judge").addEventListener("click", () => doing(async () => { await ask("api/judge", {}); await restart(); }));
   $("filter").addEventListener("submit", (event) => event.preventDefault());
   $("note-text").addEventListener("keydown", (event) => {

@@ -10,6 +10,8 @@ function element(kind, style, text) {
   return made;
 }
 
+const labels = (count) => `${count.toLocaleString("en")} ${count === 1 ? "label" : "labels"}`;
+
 function called(row) {
   const made = element("p", "id", /^[0-9]+$/.test(row.id) ? `row ${row.id}` : "");
   if (!made.textContent) row.id.split(/(?<=\/)/).forEach((part) => made.append(part, element("wbr"))); // may break there
@@ -56,6 +58,7 @@ function cells(pairs) {
 
 // What a careful person would most likely do: the button for it stands out, if any does.
 function likely(row) {
+  if (row.unclear && row.p_clean < 0.5) return "";
   if (row.suggested !== row.given && row.p_suggested >= 0.5) return "accept";
   return row.p_clean >= 0.5 ? "keep" : "";
 }
@@ -86,7 +89,11 @@ function neighbour(run, row) {
 function verdict(row) {
   const line = element("p", "change");
   line.append(element("span", "hidden-text", "given "), element("span", "given", row.given));
-  if (row.suggested !== row.given) {
+  if (row.unclear) {
+    const open = element("span", "", " → ?");
+    open.setAttribute("aria-hidden", "true");
+    line.append(open);
+  } else if (row.suggested !== row.given) {
     const arrow = element("span", "", " → ");
     arrow.setAttribute("aria-hidden", "true");
     line.append(arrow, element("span", "hidden-text", ", suggested "), element("span", "suggested", row.suggested));
@@ -102,7 +109,8 @@ function standing(row) {
 }
 
 function details(row) {
-  return element("p", "sure", `Chance that the given label is right: ${percent(row.p_clean)}`);
+  const unclear = row.unclear ? ` (${row.unclear})` : "";
+  return element("p", "sure", `Chance that the given label is right: ${percent(row.p_clean)}${unclear}`);
 }
 
 function card(run, row) {
@@ -120,7 +128,7 @@ function card(run, row) {
     button.setAttribute("aria-label", `${name}: ${row.id}`);
     buttons.append(button);
   }
-  item.append(...content(run, row, 160), verdict(row), element("p", "sure", row.suggested === row.given ? `right: ${percent(row.p_clean)}` : `${percent(row.p_suggested)} sure`),
+  item.append(...content(run, row, 160), verdict(row), element("p", "sure", row.unclear ? row.unclear : row.suggested === row.given ? `right: ${percent(row.p_clean)}` : `${percent(row.p_suggested)} sure`),
     called(row), element("p", "state", standing(row)), buttons);
   return item;
 }
