@@ -325,6 +325,22 @@ def test_labels_that_differ_in_capitals_are_merged_on_request(labelproof, tmp_pa
     assert '"merge_labels": true' in (tmp_path / "run" / "run.json").read_text()
 
 
+def test_rows_without_a_label_are_left_out_on_request(labelproof, tmp_path):
+    lines = "".join(f"{i},{i % 5},{'' if i % 9 == 4 else 'ab'[i % 2]}\n" for i in range(40))
+    (tmp_path / "t.csv").write_text("u,v,label\n" + lines)
+    words = ("fit", "t.csv", "--method", "ce", "--epochs", 1, "--calibrate", "off", "--out", "run")
+    code, _, err = labelproof(*words)
+    assert code == 2
+    assert "--skip-unlabelled" in err
+    code, _, err = labelproof(*words, "--skip-unlabelled")
+    assert code == 0
+    assert "note: 4 of 40 examples have no label and are left out (rows 6, 15, 24 and 1 more" in err
+    record = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert record["spec"]["reading"]["skip_unlabelled"] is True
+    assert record["data"]["warnings"][0].startswith("4 of 40 examples have no label")
+    assert record["task"]["size"] == 36
+
+
 TABLE = """id,age,price,city,joined,note,clean,label
 """
 

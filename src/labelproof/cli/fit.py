@@ -56,6 +56,7 @@ def fit(
     group: opt.Group = None,
     drop_column: opt.DropColumn = None,
     merge_labels: opt.MergeLabels = False,
+    skip_unlabelled: opt.SkipUnlabelled = False,
     multilabel: opt.Multilabel = None,
     data_dir: opt.DataDir = None,
     image_size: opt.ImageSize = None,
@@ -92,7 +93,10 @@ def fit(
 
     Example: labelproof fit digits --noise symmetric:0.4
     """
-    spec = spec_from(ctx)
+    _fit(spec_from(ctx), multilabel, resume)
+
+
+def _fit(spec: RunSpec, multilabel: list[str] | None, resume: bool) -> None:
     with ranks.joined() as here:
         spec = replace(spec, out=ranks.from_first(lambda: spec.out or _usual_folder(spec)))
         if multilabel:

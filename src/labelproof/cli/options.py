@@ -92,6 +92,14 @@ MergeLabels = Annotated[
         help="Make one class of labels that differ in capitals or blanks alone, such as OK and ok.",
     ),
 ]
+SkipUnlabelled = Annotated[
+    bool,
+    reading(
+        "--skip-unlabelled",
+        help="Leave out examples without a label or a vote, and say how many; without this they "
+        "stop the run.",
+    ),
+]
 Multilabel = Annotated[
     list[str] | None,
     reading(

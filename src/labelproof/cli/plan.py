@@ -52,6 +52,7 @@ def plan(
     group: opt.Group = None,
     drop_column: opt.DropColumn = None,
     merge_labels: opt.MergeLabels = False,
+    skip_unlabelled: opt.SkipUnlabelled = False,
     data_dir: opt.DataDir = None,
     image_size: opt.ImageSize = None,
     max_bad: opt.MaxBad = 0.01,

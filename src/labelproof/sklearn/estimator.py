@@ -29,7 +29,8 @@ from labelproof.data.encoders.apply import encoded
 from labelproof.data.encoders.choose import AUTO, NONE
 from labelproof.data.encoders.picture_encoding import PictureEncoding, encode_like
 from labelproof.data.examples import Examples
-from labelproof.data.labels import alike, merged, refuse_missing
+from labelproof.data.labels import refuse_missing
+from labelproof.data.merged_names import alike, merged
 from labelproof.data.readers.arrays import as_inputs
 from labelproof.data.readers.frames import (
     Handed,
