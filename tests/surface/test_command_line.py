@@ -280,6 +280,34 @@ def test_corrupt_writes_a_new_file(labelproof, tmp_path):
     assert (tmp_path / "noisy.csv").read_text() != old
 
 
+def test_corrupt_without_a_rate_names_its_own_option(labelproof, tmp_path):
+    (tmp_path / "labels.csv").write_text("file,label\na,x\nb,y\n")
+    code, _, err = labelproof("corrupt", "labels.csv", "--kind", "pair,select=global")
+    assert code == 2
+    assert "Noise of kind pair needs a rate from 0 to 1; add --rate 0.4." in err
+    _, out, _ = labelproof("corrupt", "--help")
+    assert "redraws" in out
+    assert "Share of labels to change" not in out
+
+
+def test_a_slip_in_the_noise_is_refused_before_data_is_read(labelproof, tmp_path):
+    (tmp_path / "t.csv").write_text("no table at all")
+    code, _, err = labelproof("fit", "t.csv", "--noise", "symetric:0.4")
+    assert code == 2
+    assert "did you mean symmetric?" in err
+
+
+def test_a_second_fit_says_where_it_goes(labelproof, tmp_path):
+    rows = "".join(f"{i},{i % 5},{'ab'[i % 2]}\n" for i in range(50))
+    (tmp_path / "t.csv").write_text("size,colour,label\n" + rows)
+    words = ("fit", "t.csv", "--method", "ce", "--epochs", 1, "--calibrate", "off")
+    assert "exists" not in labelproof(*words)[2]
+    code, out, err = labelproof(*words)
+    assert code == 0
+    assert "runs/t-ce exists; writing runs/t-ce-2 instead.\n" in err
+    assert "runs/t-ce-2/report.html" in out
+
+
 def test_every_command_has_help_with_an_example_or_a_reason(labelproof):
     code, out, _ = labelproof("--help")
     assert code == 0

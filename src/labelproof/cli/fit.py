@@ -133,7 +133,12 @@ def _fit_one(spec: RunSpec, resume: bool, here: Ranks) -> None:
 
 
 def _usual_folder(spec: RunSpec) -> Path:
-    return runfolder.free_name(Path("runs") / f"{Path(str(spec.data)).stem}-{spec.trained}")
+    usual = Path("runs") / f"{Path(str(spec.data)).stem}-{spec.trained}"
+    free = runfolder.free_name(usual)
+    if free != usual:
+        console = Console(stderr=True, soft_wrap=True, highlight=False)
+        console.print(f"{usual} exists; writing {free} instead.", markup=False)
+    return free
 
 
 def _run(spec: RunSpec, resume: bool, here: Ranks) -> None:
