@@ -19,6 +19,7 @@ from labelproof.data.encoders.apply import encoded
 from labelproof.data.encoders.choose import AUTO, NONE
 from labelproof.data.examples import Examples
 from labelproof.data.readers import Progress, load
+from labelproof.data.readers.file_names import printable
 from labelproof.data.readers.published.named import NAMES
 from labelproof.data.task import Task
 from labelproof.errors import BadInput
@@ -93,7 +94,22 @@ def read_raw(spec: RunSpec, progress: Progress | None = None) -> Examples:
     if spec.noise:
         parse_noise(spec.noise)  # a slip must not show after an hour of encoding
     data = load(spec.data, spec.reading, progress=progress)
+    _check_enough(data, spec.data)
     return data if spec.flip is None else replace(data, mirrored=spec.flip)
+
+
+FEWEST = 4  # examples: of fewer, no two classes have two
+
+
+def _check_enough(data: Examples, name: str) -> None:
+    """Refuse data that can teach nothing."""
+    counts = torch.bincount(torch.as_tensor(data.labels)) if data.labels is not None else None
+    if counts is not None and (len(data) < FEWEST or counts.max() < 2):
+        raise BadInput(
+            f"expected at least {FEWEST} examples, and two or more of some class, but "
+            f"{printable(name)} has {len(data)} in {int((counts > 0).sum())} classes; a model "
+            "learns nothing from so few: give more."
+        )
 
 
 def wanted_encoder(spec: RunSpec) -> str:

@@ -297,6 +297,27 @@ def test_a_slip_in_the_noise_is_refused_before_data_is_read(labelproof, tmp_path
     assert "did you mean symmetric?" in err
 
 
+@pytest.mark.parametrize("labels", ["aba", "abcdef"])
+def test_too_few_examples_are_refused_at_once(labelproof, tmp_path, labels):
+    rows = "".join(f"{i},{i * i % 5},{label}\n" for i, label in enumerate(labels))
+    (tmp_path / "tiny.csv").write_text("size,colour,label\n" + rows)
+    code, _, err = labelproof("fit", "tiny.csv")
+    assert code == 2
+    assert f"tiny.csv has {len(labels)} in {len(set(labels))} classes" in err
+    assert err.strip().splitlines()[-1].startswith("labelproof: expected at least 4 examples")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_the_onnx_file_of_a_table_says_what_takes_raw_rows(labelproof, tmp_path):
+    rows = "".join(f"{i},{i % 5},{'ab'[i % 2]}\n" for i in range(50))
+    (tmp_path / "t.csv").write_text("size,colour,label\n" + rows)
+    words = ("fit", "t.csv", "--method", "ce", "--epochs", 1, "--calibrate", "off", "--out", "run")
+    assert labelproof(*words)[0] == 0
+    code, _, err = labelproof("export", "run")
+    assert code == 0
+    assert "for raw rows, use --format folder" in err
+
+
 def test_a_second_fit_says_where_it_goes(labelproof, tmp_path):
     rows = "".join(f"{i},{i % 5},{'ab'[i % 2]}\n" for i in range(50))
     (tmp_path / "t.csv").write_text("size,colour,label\n" + rows)

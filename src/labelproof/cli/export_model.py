@@ -99,7 +99,10 @@ def _model(run: Path, format_: Format, named: Path | None, place: str | None) ->
     if isinstance(encoder, AnyTexts):
         _note("this file takes encoded texts; name a folder with --out to take texts.")
     elif encoder is not None and encoding is None:
-        _note("this file takes encoded rows; `labelproof predict` reads the table itself.")
+        _note(
+            "this file takes encoded rows, not the columns of your table; for raw rows, use "
+            "--format folder with labelproof.load_model, or `labelproof predict`."
+        )
     return out
 
 
