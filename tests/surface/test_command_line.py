@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import datasets
@@ -316,6 +317,25 @@ def test_the_onnx_file_of_a_table_says_what_takes_raw_rows(labelproof, tmp_path)
     code, _, err = labelproof("export", "run")
     assert code == 0
     assert "for raw rows, use --format folder" in err
+
+
+def test_two_folders_for_one_are_refused_in_one_sentence(labelproof):
+    code, _, err = labelproof("report", "a", "b")
+    assert code == 2
+    assert err.startswith("labelproof: report takes one RUN, but b came too;")
+    assert err.count("\n") == 1
+
+
+def test_help_flows_and_shows_no_type_of_flags(labelproof, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    for command in ("fit", "predict", "export", "report", "review", "bench", "demo"):
+        out = labelproof(command, "--help")[1]
+        assert "<bool>" not in out
+        text = out[: out.index("─ ")].splitlines()
+        short = [
+            line for line, after in pairwise(text) if len(line.strip()) < 50 and after.strip(" ╭─")
+        ]
+        assert not [line for line in short if line.strip()], command
 
 
 def test_a_second_fit_says_where_it_goes(labelproof, tmp_path):
