@@ -19,15 +19,17 @@ from labelproof.data.encoders.apply import encoded
 from labelproof.data.encoders.choose import AUTO, NONE
 from labelproof.data.examples import Examples
 from labelproof.data.readers import Progress, load
+from labelproof.data.readers.file_names import printable
 from labelproof.data.readers.published.named import NAMES
 from labelproof.data.task import Task
 from labelproof.errors import BadInput
 from labelproof.judging.crossfit import Retraining
 from labelproof.judging.tune import choose_lambda_u, decided, undecided
-from labelproof.judging.unseen import begun_beside
+from labelproof.judging.unseen import begun_beside, folds_after
 from labelproof.judging.verdict import Judged, judge
 from labelproof.nets import VECTOR_NETS
 from labelproof.nets.pretrained import colours, is_timm
+from labelproof.noise import parse_noise
 from labelproof.recipes.recipe import chosen_method, chosen_net, with_views
 from labelproof.run_files import FOLDS, TENSORBOARD, TRIALS
 from labelproof.runs import folder as runfolder
@@ -58,7 +60,10 @@ NOTHING = Given()
 
 
 def read(
-    spec: RunSpec, progress: Progress | None = None, encoding: Progress | None = None
+    spec: RunSpec,
+    progress: Progress | None = None,
+    encoding: Progress | None = None,
+    raw: Examples | None = None,
 ) -> Given:
     """The data that the spec names, encoded; test data is read as the training data was.
 
@@ -66,8 +71,9 @@ def read(
         spec: what to read.
         progress: called with files read and all files.
         encoding: called with examples encoded and all examples.
+        raw: what `read_raw` gave, where that was called before.
     """
-    data = read_raw(spec, progress)
+    data = raw if raw is not None else read_raw(spec, progress)
     data = encoded(data, wanted_encoder(spec), cache=spec.reading.cache, progress=encoding)
     test = load(spec.test, spec.reading, data, progress) if spec.test else None
     return Given(data=_compared(data, test or data.test, spec), test=test)
@@ -85,8 +91,25 @@ def read_raw(spec: RunSpec, progress: Progress | None = None) -> Examples:
     """The training data that the spec names, before any encoder."""
     if spec.data is None:
         raise BadInput("the spec names no data; name some, or hand it over.")
+    if spec.noise:
+        parse_noise(spec.noise)  # a slip must not show after an hour of encoding
     data = load(spec.data, spec.reading, progress=progress)
+    _check_enough(data, spec.data)
     return data if spec.flip is None else replace(data, mirrored=spec.flip)
+
+
+FEWEST = 4  # examples: of fewer, no two classes have two
+
+
+def _check_enough(data: Examples, name: str) -> None:
+    """Refuse data that can teach nothing."""
+    counts = torch.bincount(torch.as_tensor(data.labels)) if data.labels is not None else None
+    if counts is not None and (len(data) < FEWEST or counts.max() < 2):
+        raise BadInput(
+            f"expected at least {FEWEST} examples, and two or more of some class, but "
+            f"{printable(name)} has {len(data)} in {int((counts > 0).sum())} classes; a model "
+            "learns nothing from so few: give more."
+        )
 
 
 def wanted_encoder(spec: RunSpec) -> str:
@@ -204,6 +227,8 @@ def _run(parts: Assembled, given: Given, resume: bool, reporter: Reporter | None
             write_held(out, parts.held, parts.prepared.task.classes, parts.data.ids)
     parts, chosen = settle(parts, reporter)
     again = _again(parts, FOLDS)
+    if reporter and spec.how == "folds":
+        reporter.following(folds_after(parts.prepared.task, parts.device))
     with begun_beside(again) if spec.how == "folds" else nullcontext() as begun:
         result = train(
             parts.prepared.task,

@@ -48,7 +48,7 @@ def test_soft_and_one_hot_targets_are_refused_with_advice() -> None:
 
 
 def test_examples_and_annotators_without_votes_are_refused() -> None:
-    with pytest.raises(BadInput, match=r"1 have none \(rows 3\)"):
+    with pytest.raises(BadInput, match=r"1 have none \(row 3, counting the header as row 1\)"):
         encode_votes(np.array([[0, 1], [-1, -1]]), ("a", "b"), first_row=2)
     with pytest.raises(BadInput, match="'b' gave none"):
         encode_votes(np.array([[0, -1], [1, -1]]), ("a", "b"))

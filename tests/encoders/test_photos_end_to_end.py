@@ -68,6 +68,16 @@ def shows_pictures(out: Path) -> bool:
     return shown_from(record, rows, None).picture(0, 64) is not None
 
 
+def test_a_line_says_that_encoding_begins_but_not_what_is_in_the_cache(
+    trained: Path, tmp_path: Path
+) -> None:
+    encoder, cache = trained / "means.onnx", tmp_path / "cache"
+    words = ("fit", trained / "photos", "--encoder", encoder, "--cache", cache, *QUICK, "--out")
+    out = run(*words, tmp_path / "one")
+    assert out.startswith(f"Encoding 24 pictures with {encoder} ...\n")
+    assert "Encoding" not in run(*words, tmp_path / "two")
+
+
 def test_the_report_shows_the_pictures(trained: Path) -> None:
     assert shows_pictures(trained / "run")
 

@@ -73,6 +73,21 @@ def test_without_pandas_the_table_is_an_array_of_records(
     assert table.dtype.names[:3] == ("index", "given", "suggested")
 
 
+def test_gaps_and_another_order_of_columns_say_what_to_do() -> None:
+    data = noisy_blobs()
+    gaps = np.array(data.X)
+    gaps[3, 0] = np.nan
+    with pytest.raises(ValueError, match=r"(?s)contains NaN.*DataFrame.*SimpleImputer"):
+        quick().fit(gaps, data.y)
+    frame = pd.DataFrame(data.X).add_prefix("c")
+    model = quick(epochs=1, calibrate=False).fit(frame, data.y)
+    other = frame[frame.columns[::-1]]
+    with pytest.raises(ValueError, match=r"(?s)same order.*feature_names_in_"):
+        model.predict(other)
+    again = model.predict(other[list(model.feature_names_in_)])
+    assert (again == model.predict(frame)).all()
+
+
 def test_probabilities_are_calibrated_unless_told_otherwise() -> None:
     data = noisy_blobs()
     raw = quick(calibrate=False, epochs=4).fit(data.X, data.y)

@@ -269,3 +269,20 @@ def test_what_was_done_is_said_in_words(tmp_path: Path) -> None:
     review.decisions.decide([{"index": 0, "decision": "skip"}, {"index": 3, "decision": "remove"}])
     assert in_words(review) == "1 label reviewed, 1 of them changed, 1 example removed"
     shutil.rmtree(run)
+
+
+def test_rows_without_a_label_stay_as_they_are(tmp_path: Path) -> None:
+    data = tmp_path / "gaps.csv"
+    data.write_text("length,kind\n1,cat\n2,\n3,dog\n4,cat\n5,\n6,dog\n7,cat\n8,dog\n")
+    run = trained(data, tmp_path / "run", label_column="kind", skip_unlabelled=True)
+    rows = {row["index"]: row["id"] for row in table(run)}
+    assert rows == {"0": "0", "1": "2", "2": "3", "3": "5", "4": "6", "5": "7"}
+    export(reviewed(run, {1: "cat"}), tmp_path / "new.csv")
+    kinds = [row[1] for row in read_table(tmp_path / "new.csv")[1:]]
+    assert kinds == ["cat", "", "cat", "cat", "", "dog", "cat", "dog"]
+    x, y = np.arange(16.0).reshape(8, 2), np.array([0, np.nan, 1, 0, np.nan, 1, 0, 1])
+    np.savez(tmp_path / "gaps.npz", x=x, y=y)
+    run = trained(tmp_path / "gaps.npz", tmp_path / "arrays", skip_unlabelled=True)
+    export(reviewed(run, {1: "0"}), tmp_path / "new.npy")
+    y[2] = 0
+    np.testing.assert_array_equal(np.load(tmp_path / "new.npy"), y)

@@ -20,6 +20,8 @@ from labelproof import pipeline
 from labelproof.data.readers import load
 from labelproof.errors import BadInput
 from labelproof.report.example_view import FromExamples, Shown
+from labelproof.report.facts import gather
+from labelproof.report.sentences import next_steps
 from labelproof.review.by_class import decide_where
 from labelproof.review.refit_job import Again
 from labelproof.review.serve import bind
@@ -311,6 +313,7 @@ def test_the_command_to_fit_again_repeats_the_first_one(
     said = client.get(f"/{TOKEN}/api/run").json()["command"]
     run = review.folder
     assert said == f"labelproof fit --from {run} --reviewed {run} --out {run}-reviewed"
+    assert said in [step.command for step in next_steps(gather(run), [])]
 
 
 def test_examples_can_be_removed_with_a_note(client: TestClient, review: Reviewed) -> None:

@@ -163,6 +163,28 @@ def test_next_labels_and_whom_to_ask(run: Path) -> None:
     assert asked <= set(RIGHT)
 
 
+def test_next_labels_come_as_a_table_for_people_and_with_their_texts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("the cat sat on\ta mat", "a dog ran in the park")
+    texts = [f"{words[i % 2]} {i} times" for i in range(60)]
+    pd.DataFrame({"text": texts, "label": ["a", "b"] * 30}).to_csv(tmp_path / "t.csv", index=False)
+    words = ["fit", str(tmp_path / "t.csv"), "--text-column", "text", "--method", "ce"]
+    run = str(tmp_path / "run")
+    more = ["--epochs", "1", "--encoder", "tf-idf", "--calibrate", "quick", "--out", run]
+    assert CliRunner().invoke(app, [*words, *more]).exit_code == 0
+    told = CliRunner().invoke(app, ["review", run, "--next", "--count", "3"])
+    header, *lines = told.stdout.splitlines()
+    assert header.split("\t") == ["index", "id", "given", "suggested", "gain", "text"]
+    for line in lines:
+        cells = line.split("\t")
+        assert cells[5] == " ".join(texts[int(cells[0])].split())
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    told = CliRunner().invoke(app, ["review", run, "--next", "--count", "3"])
+    assert "\t" not in told.stdout
+    assert "gain: the probability that" in told.stdout
+
+
 def test_where_labels_cannot_be_judged_nobody_gets_an_interval(tmp_path: Path) -> None:
     """Inputs that say nothing, and two votes at random on each example."""
     rng = np.random.default_rng(0)

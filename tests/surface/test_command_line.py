@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import datasets
@@ -280,6 +281,74 @@ def test_corrupt_writes_a_new_file(labelproof, tmp_path):
     assert (tmp_path / "noisy.csv").read_text() != old
 
 
+def test_corrupt_without_a_rate_names_its_own_option(labelproof, tmp_path):
+    (tmp_path / "labels.csv").write_text("file,label\na,x\nb,y\n")
+    code, _, err = labelproof("corrupt", "labels.csv", "--kind", "pair,select=global")
+    assert code == 2
+    assert "Noise of kind pair needs a rate from 0 to 1; add --rate 0.4." in err
+    _, out, _ = labelproof("corrupt", "--help")
+    assert "redraws" in out
+    assert "Share of labels to change" not in out
+
+
+def test_a_slip_in_the_noise_is_refused_before_data_is_read(labelproof, tmp_path):
+    (tmp_path / "t.csv").write_text("no table at all")
+    code, _, err = labelproof("fit", "t.csv", "--noise", "symetric:0.4")
+    assert code == 2
+    assert "did you mean symmetric?" in err
+
+
+@pytest.mark.parametrize("labels", ["aba", "abcdef"])
+def test_too_few_examples_are_refused_at_once(labelproof, tmp_path, labels):
+    rows = "".join(f"{i},{i * i % 5},{label}\n" for i, label in enumerate(labels))
+    (tmp_path / "tiny.csv").write_text("size,colour,label\n" + rows)
+    code, _, err = labelproof("fit", "tiny.csv")
+    assert code == 2
+    assert f"tiny.csv has {len(labels)} in {len(set(labels))} classes" in err
+    assert err.strip().splitlines()[-1].startswith("labelproof: expected at least 4 examples")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_the_onnx_file_of_a_table_says_what_takes_raw_rows(labelproof, tmp_path):
+    rows = "".join(f"{i},{i % 5},{'ab'[i % 2]}\n" for i in range(50))
+    (tmp_path / "t.csv").write_text("size,colour,label\n" + rows)
+    words = ("fit", "t.csv", "--method", "ce", "--epochs", 1, "--calibrate", "off", "--out", "run")
+    assert labelproof(*words)[0] == 0
+    code, _, err = labelproof("export", "run")
+    assert code == 0
+    assert "for raw rows, use --format folder" in err
+
+
+def test_two_folders_for_one_are_refused_in_one_sentence(labelproof):
+    code, _, err = labelproof("report", "a", "b")
+    assert code == 2
+    assert err.startswith("labelproof: report takes one RUN, but b came too;")
+    assert err.count("\n") == 1
+
+
+def test_help_flows_and_shows_no_type_of_flags(labelproof, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    for command in ("fit", "predict", "export", "report", "review", "bench", "demo"):
+        out = labelproof(command, "--help")[1]
+        assert "<bool>" not in out
+        text = out[: out.index("─ ")].splitlines()
+        short = [
+            line for line, after in pairwise(text) if len(line.strip()) < 50 and after.strip(" ╭─")
+        ]
+        assert not [line for line in short if line.strip()], command
+
+
+def test_a_second_fit_says_where_it_goes(labelproof, tmp_path):
+    rows = "".join(f"{i},{i % 5},{'ab'[i % 2]}\n" for i in range(50))
+    (tmp_path / "t.csv").write_text("size,colour,label\n" + rows)
+    words = ("fit", "t.csv", "--method", "ce", "--epochs", 1, "--calibrate", "off")
+    assert "exists" not in labelproof(*words)[2]
+    code, out, err = labelproof(*words)
+    assert code == 0
+    assert "runs/t-ce exists; writing runs/t-ce-2 instead.\n" in err
+    assert "runs/t-ce-2/report.html" in out
+
+
 def test_every_command_has_help_with_an_example_or_a_reason(labelproof):
     code, out, _ = labelproof("--help")
     assert code == 0
@@ -323,6 +392,22 @@ def test_labels_that_differ_in_capitals_are_merged_on_request(labelproof, tmp_pa
     words = ("fit", "mixed.npz", "--method", "ce", "--epochs", 1, "--merge-labels", "--out", "run")
     assert labelproof(*words)[0] == 0
     assert '"merge_labels": true' in (tmp_path / "run" / "run.json").read_text()
+
+
+def test_rows_without_a_label_are_left_out_on_request(labelproof, tmp_path):
+    lines = "".join(f"{i},{i % 5},{'' if i % 9 == 4 else 'ab'[i % 2]}\n" for i in range(40))
+    (tmp_path / "t.csv").write_text("u,v,label\n" + lines)
+    words = ("fit", "t.csv", "--method", "ce", "--epochs", 1, "--calibrate", "off", "--out", "run")
+    code, _, err = labelproof(*words)
+    assert code == 2
+    assert "--skip-unlabelled" in err
+    code, _, err = labelproof(*words, "--skip-unlabelled")
+    assert code == 0
+    assert "note: 4 of 40 examples have no label and are left out (rows 6, 15, 24 and 1 more" in err
+    record = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert record["spec"]["reading"]["skip_unlabelled"] is True
+    assert record["data"]["warnings"][0].startswith("4 of 40 examples have no label")
+    assert record["task"]["size"] == 36
 
 
 TABLE = """id,age,price,city,joined,note,clean,label

@@ -35,6 +35,25 @@ def test_the_listing_for_people_says_whose_recipes_are_ours(labelproof):
     assert "recipes_ours" in text
 
 
+def test_the_listing_fits_a_narrow_terminal_and_one_method_tells_all(labelproof, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    _, out, _ = labelproof("methods")
+    lines = [line.split() for line in out.splitlines()]
+    for name in METHODS:
+        line = next(words for words in lines if words[:1] == [name])
+        assert line[1].isdigit()
+        assert len(line) > 2
+    assert lines.index([]) == len(METHODS) + 1  # a line each
+    _, out, _ = labelproof("methods", "dpc")
+    words = " ".join(out.split())
+    for part in ("AAAI 2024", "2401.07062", "36 X", "warmup=10", "fast (ours)", "--recipe paper"):
+        assert part in words
+    assert [row["name"] for row in json.loads(labelproof("methods", "dpc", "--json")[1])] == ["dpc"]
+    code, _, err = labelproof("methods", "dcp")
+    assert code == 2
+    assert "did you mean 'dpc'?" in err
+
+
 def test_a_recipe_that_is_not_published_is_refused_in_one_sentence(labelproof, tmp_path):
     words = ("fit", "digits", "--method", "mixup", "--recipe", "cifar10n-worst")
     code, _, err = labelproof(*words)

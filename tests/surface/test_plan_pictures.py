@@ -41,6 +41,20 @@ def test_plan_names_the_encoder_where_pixels_take_hours(photos, labelproof):
     assert "--encoder efficientnet-lite2" in out
     assert f"{PICTURES} of them were read" in out
     assert f"Test:    {QUICK + 40} examples\n" in out
+    assert f"not searched, because a plan reads only {PICTURES} of {QUICK + 40} examples" in out
+
+
+def test_the_total_of_a_plan_includes_the_sentence_encoder(labelproof, tmp_path, monkeypatch):
+    monkeypatch.setattr("labelproof.cli.plan_lines.minilm_folder", lambda: tmp_path)
+    monkeypatch.setattr("labelproof.cli.plan_lines.MINILM_SECONDS", 60.0)
+    words = ("the cat sat on a mat today", "a dog ran in the park and barked")
+    rows = "".join(f"{words[i % 2]} {i} times,{'ab'[i % 2]}\n" for i in range(120))
+    (tmp_path / "t.csv").write_text("text,label\n" + rows)
+    code, out, _ = labelproof("plan", "t.csv", "--text-column", "text", "--method", "ce")
+    assert code == 0
+    assert "takes about 2 hours for these texts" in out
+    assert "Time:    about 2 hours on this machine" in out
+    assert "encoding     2 hours, once" in out
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from cases import CASES
 from labelproof.training import log
-from labelproof.training.log import Lines, Live, Reporter, describe, reporter_for
+from labelproof.training.log import Lines, Live, Parts, Reporter, describe, reporter_for
 from labelproof.training.loop import append_metrics, rewrite_metrics
 from tiny import Interrupting, blobs, interrupted
 
@@ -66,6 +66,44 @@ def test_a_line_an_epoch_with_the_time_left(clock):
         "epoch 3/4 warm-up: loss 0.500, about 10 s left",
         "epoch 4/4 warm-up: loss 0.500, done",
     ]
+
+
+def test_what_follows_the_training_counts_as_time_left_once(clock):
+    console = plain_console()
+    lines = Lines(console)
+    lines.following(1.5)
+    lines.start("dpc", 2, 0)
+    for epoch in (1, 2):
+        clock.now += 10
+        lines.epoch(line(epoch))
+    parts = Parts(lines, "judging", 3, begun=True)
+    for number in range(3):
+        clock.now += 20 * (number > 0)  # the first had ended before
+        parts.start("training", 1, 0)
+        parts.epoch(line(1))
+        parts.close()
+    assert text_of(console) == [
+        "dpc: 2 epochs",
+        "epoch 1/2 warm-up: loss 0.500, about 40 s left",
+        "epoch 2/2 warm-up: loss 0.500, about 30 s left",
+        "judging: 3 folds",
+        "fold 1/3 judged: loss 0.500",
+        "fold 2/3 judged: loss 0.500, about 10 s left",
+        "fold 3/3 judged: loss 0.500, done",
+    ]
+
+
+def test_the_bar_counts_what_follows_as_time_left():
+    live = Live(Console(file=io.StringIO(), force_terminal=True))
+    live.following(2.0)
+    live.start("dpc", 4, 0)
+    (task,) = live._bar.tasks
+    clock = iter(range(0, 1000, 10))
+    live._bar.get_time = lambda: float(next(clock))  # type: ignore[method-assign]
+    for epoch in (1, 2, 3, 4):
+        live.epoch(line(epoch))
+        assert "done" not in str(log._Left().render(task))
+    live.close()
 
 
 def test_a_resumed_run_says_so_and_times_its_own_epochs_alone(clock):

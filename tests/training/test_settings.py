@@ -158,6 +158,7 @@ def test_an_unknown_setting_is_answered_with_the_nearest():
 
 def test_no_guess_where_nothing_is_near():
     assert nearest("zzzz", ["alpha", "beta"]) == "known: alpha, beta"
+    assert nearest("steps", ["epochs", "lr"]) == "known: epochs, lr"
     assert nearest("alpa", ["alpha", "beta"]) == "did you mean 'alpha'? known: alpha, beta"
 
 

@@ -6,8 +6,10 @@ A command's module is imported when the command is called: most need PyTorch, an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from importlib import import_module
+from inspect import cleandoc
 from itertools import pairwise
 from typing import Annotated, Any
 
@@ -15,6 +17,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
 import labelproof
+from labelproof.errors import BadInput
 from labelproof.process_memory import paused
 
 Home = tuple[str, str]  # the module of a command, and the first sentences of its help
@@ -51,7 +54,7 @@ LAST: Mapping[str, Home] = {
     ),
     "methods": (
         "labelproof.cli.list_methods",
-        "List all methods with their paper, year and cost.",
+        "List all methods, or show one with its paper, cost and settings.",
     ),
     "embed": (
         "labelproof.cli.embed",
@@ -66,6 +69,9 @@ LAST: Mapping[str, Home] = {
         "Write a copy of LABELS with label noise. The original stays as it is.",
     ),
 }
+
+
+USAGE: type[Exception] = typer.BadParameter.__bases__[0]  # its place differs between versions
 
 
 class Once(TyperCommand):
@@ -87,7 +93,41 @@ class Once(TyperCommand):
             following = after.split("=")[0]
             if word in valued and (following in known or following in flags):
                 raise typer.BadParameter(f"{word} needs a value, but {following} follows it.")
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except USAGE as error:
+            beyond = re.search(r"unexpected extra argument\S* \((.*)\)", str(error))
+            if beyond is None:
+                raise
+            raise BadInput(_too_many(self, ctx, beyond[1])) from None
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """The parameters; help shows no type for flags, which take no value."""
+        return _without_types(super().get_params(ctx))
+
+
+def _too_many(command: TyperCommand, ctx: Any, beyond: str) -> str:
+    """What to say of words that belong to no argument."""
+    arguments = [p for p in command.params if not isinstance(p, TyperOption)]
+    names = [str(one.metavar or one.name).upper() for one in arguments]
+    takes = f"one {' and one '.join(names)}" if names else "no argument"
+    return (
+        f"{ctx.info_name} takes {takes}, but {beyond} came too; leave it out, give the "
+        "command once for each, or quote a name with blanks."
+    )
+
+
+def _without_types(params: Sequence[Any]) -> list[Any]:
+    for param in params:
+        if isinstance(param, TyperOption) and param.is_flag:
+            param.metavar = ""
+    return [*params]
+
+
+def flowing(text: str | None) -> str:
+    """A docstring with every paragraph in one line, so that help breaks lines where it must."""
+    paragraphs = cleandoc(text or "").split("\n\n")
+    return "\n\n".join(" ".join(part.split()) for part in paragraphs)
 
 
 def _version(asked: bool) -> None:
@@ -131,6 +171,9 @@ def _lazy(homes: Mapping[str, Home]) -> type[TyperGroup]:
             name, _, rest = super().resolve_command(ctx, args)
             return name, load(name, homes[str(name)]), rest
 
+        def get_params(self, ctx: Any) -> list[Any]:
+            return _without_types(super().get_params(ctx))
+
     return Lazy
 
 
@@ -139,7 +182,8 @@ def load(name: str | None, home: Home) -> Any:
     single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     with paused():
         module = import_module(home[0])
-    single.command(name, cls=Once)(vars(module)[str(name)])
+    function = vars(module)[str(name)]
+    single.command(name, cls=Once, help=flowing(function.__doc__))(function)
     return typer.main.get_command(single)
 
 

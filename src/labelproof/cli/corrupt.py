@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from labelproof.errors import BadInput
 from labelproof.noise import KINDS, corrupt_file
 
 NEEDS_DATA = ("instance", "pmd-1", "pmd-2", "pmd-3")  # not for labels alone
@@ -23,7 +24,11 @@ def corrupt(
     kind: Annotated[str, typer.Option(help=f"{KINDS_SHOWN}.")] = "symmetric",
     rate: Annotated[
         float | None,
-        typer.Option(help="Share of labels to change, 0 to 1; not for --kind matrix:FILE."),
+        typer.Option(
+            help="Noise rate, 0 to 1. symmetric-exclusive changes exactly this share. symmetric "
+            "redraws this share, some of it to the same label, so fewer change. Other kinds "
+            "change each label they concern with this probability. Not for --kind matrix:FILE."
+        ),
     ] = None,
     seed: Annotated[
         int, typer.Option(help="Random seed: decides which labels change, and to what.")
@@ -40,6 +45,9 @@ def corrupt(
 
     Example: labelproof corrupt labels.csv --kind symmetric --rate 0.4
     """
+    if rate is None and not kind.startswith("matrix"):
+        name = kind.split(",")[0].strip()
+        raise BadInput(f"Noise of kind {name} needs a rate from 0 to 1; add --rate 0.4.")
     made = corrupt_file(labels, kind, rate, seed=seed, out=out, label_column=label_column)
     count = len(made.noise.labels)
     changed = round(made.noise.realised * count)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
+import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,6 +21,7 @@ from labelproof.data.readers import SourceOptions
 from labelproof.errors import BadInput
 from labelproof.run_files import LABELS, REPORT
 from labelproof.runs import folder as runfolder
+from labelproof.runs.forecast import duration
 from labelproof.runs.spec import RunSpec
 from labelproof.training.log import reporter_for
 
@@ -34,7 +37,10 @@ def demo(
     seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
     photos: Annotated[
         bool,
-        typer.Option("--photos", help="Use photos and a pretrained encoder; takes about a minute."),
+        typer.Option(
+            "--photos",
+            help="Use photos and a pretrained encoder; takes a few minutes on two cores.",
+        ),
     ] = False,
 ) -> None:
     """Compare plain training with DPC on digits with 40% of the labels replaced at random.
@@ -66,10 +72,11 @@ def _photos(out: Path, seed: int, console: Console) -> None:
         seed=seed,
         out=out / "dpc",
     )
+    start, before = time.monotonic(), runfolder.finished(spec)
     _train(spec, console)
-    summary = _summary(out / "dpc")
-    console.print(_reading(summary), soft_wrap=True)
-    console.print(f"This took {_seconds(summary):.0f} seconds, not counting the encoding.")
+    console.print(_reading(_summary(out / "dpc")), soft_wrap=True)
+    if not before:
+        console.print(f"Encoding, training and judging took {duration(time.monotonic() - start)}.")
     _show_files(out / "dpc", console)
 
 
@@ -96,8 +103,10 @@ def _digits(out: Path, seed: int, console: Console) -> None:
 
 
 def _show_files(run: Path, console: Console) -> None:
-    console.print(f"\nThe report, for a browser: {run / REPORT}")
-    console.print(f"Every label, the most suspicious first: {run / LABELS}")
+    console.print(f"\nThe report, for a browser: {run / REPORT}", soft_wrap=True)
+    console.print(f"Every label, the most suspicious first: {run / LABELS}", soft_wrap=True)
+    command = shlex.join(["labelproof", "review", str(run)])
+    console.print(f"To check the suspects in a browser: {command}", soft_wrap=True)
 
 
 def _train(spec: RunSpec, console: Console) -> None:

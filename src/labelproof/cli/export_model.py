@@ -102,7 +102,10 @@ def _model(run: Path, format_: Format, named: Path | None, place: str | None) ->
             "folder with --out."
         )
     elif encoder is not None and encoding is None:
-        _note("this file takes encoded rows; `labelproof predict` reads the table itself.")
+        _note(
+            "this file takes encoded rows, not the columns of your table; for raw rows, use "
+            "--format folder with labelproof.load_model, or `labelproof predict`."
+        )
     return out
 
 

@@ -56,6 +56,7 @@ def fit(
     group: opt.Group = None,
     drop_column: opt.DropColumn = None,
     merge_labels: opt.MergeLabels = False,
+    skip_unlabelled: opt.SkipUnlabelled = False,
     multilabel: opt.Multilabel = None,
     data_dir: opt.DataDir = None,
     image_size: opt.ImageSize = None,
@@ -92,7 +93,10 @@ def fit(
 
     Example: labelproof fit digits --noise symmetric:0.4
     """
-    spec = spec_from(ctx)
+    _fit(spec_from(ctx), multilabel, resume)
+
+
+def _fit(spec: RunSpec, multilabel: list[str] | None, resume: bool) -> None:
     with ranks.joined() as here:
         spec = replace(spec, out=ranks.from_first(lambda: spec.out or _usual_folder(spec)))
         if multilabel:
@@ -129,7 +133,12 @@ def _fit_one(spec: RunSpec, resume: bool, here: Ranks) -> None:
 
 
 def _usual_folder(spec: RunSpec) -> Path:
-    return runfolder.free_name(Path("runs") / f"{Path(str(spec.data)).stem}-{spec.trained}")
+    usual = Path("runs") / f"{Path(str(spec.data)).stem}-{spec.trained}"
+    free = runfolder.free_name(usual)
+    if free != usual:
+        console = Console(stderr=True, soft_wrap=True, highlight=False)
+        console.print(f"{usual} exists; writing {free} instead.", markup=False)
+    return free
 
 
 def _run(spec: RunSpec, resume: bool, here: Ranks) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Annotated, Any
 
@@ -10,8 +11,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from labelproof.errors import BadInput
 from labelproof.methods import METHODS
 from labelproof.recipes.recipe import departure, is_ours, published_names
+from labelproof.training.settings import nearest
 
 JSON_HELP = (
     "Print JSON, with every setting and its default. `recipes` lists the names for --recipe; "
@@ -20,26 +23,57 @@ JSON_HELP = (
 
 
 def methods(
+    name: Annotated[
+        str | None, typer.Argument(help="Show paper, cost, settings and recipes of this method.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help=JSON_HELP)] = False,
 ) -> None:
-    """List all methods with their paper, year and cost."""
+    """List all methods, or show one with its paper, cost and settings.
+
+    Example: labelproof methods dpc
+    """
+    rows = {row["name"]: row for row in catalogue()}
+    if name is not None and name not in rows:
+        raise BadInput(f"There is no method {name!r}; {nearest(name, list(rows))}.")
     if as_json:
-        typer.echo(json.dumps(catalogue(), indent=2, default=str, ensure_ascii=False))
+        wanted = [rows[name]] if name else [*rows.values()]
+        typer.echo(json.dumps(wanted, indent=2, default=str, ensure_ascii=False))
         return
-    table = Table("name", "method", "paper", "year", "cost of an epoch", box=None, pad_edge=False)
-    for row in catalogue():
-        table.add_row(*(str(row[key]) for key in ("name", "title", "paper", "year", "cost")))
-    console = Console()
+    console = Console(highlight=False, markup=False)
+    if name is not None:
+        _show(rows[name], console)
+        return
+    table = Table("name", "year", "method", box=None, pad_edge=False)
+    for row in rows.values():
+        table.add_row(row["name"], str(row["year"]), row["title"])
     console.print(table)
     console.print(
-        "\nCost: a forward pass of one example counts 1, a backward pass 2. N is the number of "
-        "training examples, X the number of labels kept.\nSettings, defaults and recipes: "
-        "labelproof methods --json\nRecipes are published settings. Some are ours, because the "
-        f"authors gave no values: {ours()}."
+        "\nPaper, cost, settings and recipes of one method: labelproof methods NAME\n"
+        "Recipes are published settings. Some are ours, because the authors gave no values: "
+        f"{ours()}."
     )
-    for row in catalogue():
-        if row["differs"]:
-            console.print(f"Defaults of {row['name']} for your own data: {row['differs']}.")
+
+
+def _show(row: Mapping[str, Any], console: Console) -> None:
+    """One method, with all that is known of it."""
+    lines = {
+        "Method": f"{row['title']} ({row['year']})",
+        "Paper": f"{row['paper']} {row['link'] or ''}".strip(),
+        "Code": row["code"],
+        "Cost": f"{row['cost']} an epoch, where the forward pass of one example is 1, its backward "
+        "pass 2, and N are the training examples",
+        "Recipes": ", ".join(
+            f"{recipe} (ours)" if recipe in row["recipes_ours"] else recipe
+            for recipe in row["recipes"]
+        ),
+        "Your data": f"other defaults: {row['differs']}" if row["differs"] else "",
+        "Settings": ", ".join(f"{key}={value}" for key, value in row["settings"].items()),
+    }
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for heading, text in lines.items():
+        if text:
+            table.add_row(heading, str(text))
+    console.print(table)
 
 
 def ours() -> str:

@@ -93,6 +93,14 @@ MergeLabels = Annotated[
         help="Merge labels that differ only in capitals or blanks, such as OK and ok.",
     ),
 ]
+SkipUnlabelled = Annotated[
+    bool,
+    reading(
+        "--skip-unlabelled",
+        help="Leave out examples without a label or a vote, and say how many; without this they "
+        "stop the run.",
+    ),
+]
 Multilabel = Annotated[
     list[str] | None,
     reading(

@@ -20,6 +20,7 @@ from labelproof.cli.plan_lines import (
     encoder_line,
     file_lines,
     run_line,
+    text_seconds,
     time_lines,
 )
 from labelproof.cli.read_data import read_like, read_raw
@@ -52,6 +53,7 @@ def plan(
     group: opt.Group = None,
     drop_column: opt.DropColumn = None,
     merge_labels: opt.MergeLabels = False,
+    skip_unlabelled: opt.SkipUnlabelled = False,
     data_dir: opt.DataDir = None,
     image_size: opt.ImageSize = None,
     max_bad: opt.MaxBad = 0.01,
@@ -105,7 +107,8 @@ def _show(spec: RunSpec, details: bool, show_views: Path | None, console: Consol
     with paused():
         torch.optim.SGD([torch.zeros(1)], lr=0.1)  # imports much; a timer must not interrupt it
     with Console(stderr=True).status("measuring a few batches"):
-        coming = forecast(parts, seen.seconds * (1 + tested / len(raw)))
+        encoding = seen.seconds + text_seconds(seen, name)
+        coming = forecast(parts, encoding * (1 + tested / len(raw)))
     console.print("\n".join(time_lines(coming, parts)))
     if details:
         console.print("\n".join(detail_lines(parts, coming)))

@@ -73,7 +73,11 @@ def file_lines(examples: Examples, tested: int, named: bool) -> list[str]:
 def duplicate_lines(examples: Examples, test: Examples | None = None) -> list[str]:
     """Equal inputs, those with different labels one by one, and test data that is trained on."""
     one = 4 * float(_numbers(examples))
-    if SAMPLE in examples.about or one * len(examples) > MOST_BYTES:
+    if SAMPLE in examples.about:
+        told = examples.about[SAMPLE]
+        few = f"{told['read']} of {told['of']} examples"
+        return [f"Copies:  not searched, because a plan reads only {few}; the report lists them"]
+    if one * len(examples) > MOST_BYTES:
         return ["Copies:  not searched in data this large; the report lists them"]
     found = find_duplicates(examples)
     shared = [f"  {text}" for text in trained_on(examples, test)] if test is not None else []
@@ -104,10 +108,9 @@ def _numbers(examples: Examples) -> int:
 
 def encoder_line(seen: Glance, name: str) -> list[str]:
     """What makes vectors of pictures or texts if `name` is asked for, and how long that takes."""
-    meant = name in (AUTO, MINILM, BOTH) and minilm_folder() is not None
-    if meant and isinstance(seen.examples.encoder, TextEncoder):
+    if seconds := text_seconds(seen, name):
         asked = f"{WORDS}, {MINILM} or both, chosen on held-out labels" if name == AUTO else name
-        each = duration(MINILM_SECONDS * len(seen.examples))
+        each = duration(seconds)
         return [f"Encoder: {asked}; {MINILM} takes about {each} for these texts, once"]
     if seen.encoder is None:
         return [seen.why] if seen.why else []
@@ -115,6 +118,13 @@ def encoder_line(seen: Glance, name: str) -> list[str]:
         f"Encoder: {seen.encoder}, about {duration(seen.seconds)} for these pictures, once; "
         "then kept in the cache"
     ]
+
+
+def text_seconds(seen: Glance, name: str) -> float:
+    """How long the sentence encoder takes if `name` is asked for; 0 where there is none."""
+    meant = name in (AUTO, MINILM, BOTH) and minilm_folder() is not None
+    texts = meant and isinstance(seen.examples.encoder, TextEncoder)
+    return MINILM_SECONDS * len(seen.examples) if texts else 0.0
 
 
 def run_line(parts: Assembled) -> str:

@@ -19,6 +19,8 @@ from rich.progress import (
 from rich.text import Text
 
 from labelproof import pipeline
+from labelproof.data.encoders.choose import AUTO, DEFAULT
+from labelproof.data.encoders.texts import MINILM, AnyTexts
 from labelproof.data.examples import Examples
 from labelproof.data.readers import SourceOptions, load
 from labelproof.runs.forecast import duration
@@ -33,7 +35,9 @@ def read(spec: RunSpec, console: Console | None = None) -> pipeline.Given:
     """Training data, and test data read in the same way."""
     console = console or Console(stderr=True)
     with _bar(console, str(spec.data)) as (progress, encoding):
-        given = pipeline.read(spec, progress, encoding)
+        raw = pipeline.read_raw(spec, progress)
+        said = _said_before(console, raw, pipeline.wanted_encoder(spec), encoding)
+        given = pipeline.read(spec, progress, said, raw)
     assert given.data is not None
     _warn(console, given.data)
     return given
@@ -80,6 +84,20 @@ def _bar(console: Console, data: str) -> Iterator[tuple[Advance, Advance]]:
 def _steps(bar: Progress, what: str) -> Advance:
     task = bar.add_task(what, total=None, visible=False)
     return lambda done, total: bar.update(task, completed=done, total=total, visible=True)
+
+
+def _said_before(console: Console, raw: Examples, name: str, advance: Advance) -> Advance:
+    """As `advance`; before encoding begins, a line for those who see no bar."""
+    kind, usual = ("texts", MINILM) if isinstance(raw.encoder, AnyTexts) else ("pictures", DEFAULT)
+
+    def step(done: int, total: int) -> None:
+        if not done and not console.is_terminal:
+            text = f"Encoding {total} {kind} with {usual if name == AUTO else name} ..."
+            console.print(text, soft_wrap=True, highlight=False, markup=False)
+        if done:
+            advance(done, total)
+
+    return step
 
 
 def _told(console: Console, advance: Advance) -> Advance:

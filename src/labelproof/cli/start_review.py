@@ -9,14 +9,18 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
 
 from labelproof.cli.make_report import DataOf, RunFolder, shown_of
+from labelproof.report.example_view import shorten
 from labelproof.review import answers
 from labelproof.review.corrected import export as write_export
 from labelproof.review.corrected import in_words
-from labelproof.runs.next_checks import next_checks
+from labelproof.runs.next_checks import NextCheck, next_checks
 from labelproof.runs.reviewed import Reviewed, open_review
 
+LETTERS = 200  # of a text that --next lists
 NOTES = 10  # answers that cannot be used, listed
 
 
@@ -34,7 +38,8 @@ def review(
         typer.Option(
             "--next",
             help="List the labels that are most useful to check next, and exit. Decisions so far "
-            "are taken into account.",
+            "are taken into account. `gain` is the probability that the best guess at the label, "
+            "the given or the suggested one, is wrong. Piped output has columns separated by tabs.",
         ),
     ] = False,
     count: Annotated[int, typer.Option(help="How many labels --next lists.", min=1)] = 20,
@@ -70,7 +75,7 @@ def review(
         _import(opened, import_, console)
         return
     if next_:
-        typer.echo(_next_lines(opened, count))  # tabs stay tabs
+        _show_next(opened, count, console)
         return
     if export is not None:
         wanted = export.suffix.lower() == ".json"
@@ -93,19 +98,45 @@ def _import(opened: Reviewed, path: Path, console: Console) -> None:
         console.print(f"  and {len(found.notes) - NOTES:,} more that could not be used")
 
 
-def _next_lines(opened: Reviewed, count: int) -> str:
-    """The labels to check next, one line each, ready for a spreadsheet."""
+def _show_next(opened: Reviewed, count: int, console: Console) -> None:
+    """The labels to check next: a table for people, or lines ready for a spreadsheet."""
     found = next_checks(opened, count)
     if not found:
-        return "Every label has been decided."
-    asking = any(one.ask for one in found)
-    header = ["index", "id", "given", "suggested", "gain", *(["ask", "why"] if asking else [])]
-    lines = ["\t".join(header)]
-    for one in found:
+        typer.echo("Every label has been decided.")
+        return
+    header, *rows = _next_rows(opened, found)
+    if not console.is_terminal:
+        typer.echo("\n".join("\t".join(row) for row in (header, *rows)))  # tabs stay tabs
+        return
+    table = Table(*header, box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(*map(escape, row))
+    Console(highlight=False).print(table)
+    console.print(
+        "gain: the probability that the best guess, the given or the suggested label, is wrong"
+    )
+
+
+def _next_rows(opened: Reviewed, found: list[NextCheck]) -> list[list[str]]:
+    """A header and a row for each label; whom to ask and the text only where there is one."""
+    asking, texts = any(one.ask for one in found), _texts(opened, found)
+    more = [*(["ask", "why"] if asking else []), *(["text"] if texts else [])]
+    rows = [["index", "id", "given", "suggested", "gain", *more]]
+    for place, one in enumerate(found):
         cells = [str(one.index), one.id, one.given, one.suggested, f"{one.gain:.3f}"]
         asked = [one.ask.who, one.ask.why] if one.ask else ["", ""]
-        lines.append("\t".join([*cells, *(asked if asking else [])]))
-    return "\n".join(lines)
+        rows.append([*cells, *(asked if asking else []), *texts[place : place + 1]])
+    return rows
+
+
+def _texts(opened: Reviewed, found: list[NextCheck]) -> list[str]:
+    """The text of each label, in short; none where examples are no texts, or are not there."""
+    columns = (opened.record.get("data") or {}).get("columns") or {}
+    if "text" not in columns:  # files are the ids of pictures
+        return []
+    shown = shown_of(opened)[0]
+    texts = [shown.text(one.index) or "" for one in found]
+    return [shorten(" ".join(text.split()), LETTERS) for text in texts] if any(texts) else []
 
 
 def _serve(opened: Reviewed, port: int | None, no_browser: bool, console: Console) -> None:

@@ -193,6 +193,21 @@ def without(examples: Examples, removed: Collection[int]) -> Examples:
     )
 
 
+def labelled_only(examples: Examples) -> Examples:
+    """The examples but for those whose label is -1; `about` lists the places of these."""
+    if examples.labels is None:
+        return examples
+    blank = np.flatnonzero(np.asarray(examples.labels) < 0).tolist()
+    if not blank:
+        return examples
+    about = {**examples.about, "unlabelled": blank}
+    told = about.get("sample")
+    if told:  # for a plan: as many of those that were not read
+        left = round(told["of"] * (1 - len(blank) / len(examples)))
+        about["sample"] = {**told, "of": left}
+    return replace(without(examples, blank), about=about)
+
+
 def _picked(values: Sequence[str] | None, rows: Sequence[int]) -> list[str] | None:
     return None if values is None else [values[row] for row in rows]
 

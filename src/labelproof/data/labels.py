@@ -10,7 +10,6 @@ are looked up among the classes of training.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
+from labelproof.data.merged_names import alike, merged, merged_names
 from labelproof.errors import BadInput
 
 Codes = npt.NDArray[np.int64]
@@ -35,6 +35,11 @@ class Encoded:
     truth: Codes | None
     classes: tuple[str, ...]
     warnings: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()  # the warning about examples without a label, where left out
+
+
+UNLABELLED = -1  # the code of an example that is going to be left out
+SKIP = ", or leave them out with --skip-unlabelled"
 
 
 def encode_labels(
@@ -47,6 +52,7 @@ def encode_labels(
     what: str = "the labels",
     first_row: int = 0,
     merge: bool = False,
+    skip: bool = False,
 ) -> Encoded:
     """Check given and true labels and turn both into codes.
 
@@ -59,15 +65,26 @@ def encode_labels(
         what: How sentences call the labels, such as "the label column 'kind' of birds.csv".
         first_row: Number of the first row as the user counts: 0 in arrays, 2 under a header.
         merge: Whether names that differ in capitals or blanks alone are one class.
+        skip: Whether a blank label of training data becomes the code -1 instead of a refusal.
     """
+    if skip and known is None and given is not None:
+        column = _as_column(given, what)
+        blank = np.array([_word(value) == "" for value in column.astype(object)], dtype=bool)
+        if blank.any() and len(column) == size:
+            more = {"names": names, "what": f"{what} (unlabelled rows aside)", "merge": merge}
+            return _of_labelled(column, truth, blank, first_row, more)
     row = {"size": size, "first_row": first_row}
+    advice = SKIP if known is None else ""
     columns = [
-        check_labels(values, what=name, **row)
-        for values, name in ((given, what), (truth, f"the true labels beside {what}"))
+        check_labels(values, what=name, advice=hint, **row)
+        for values, name, hint in (
+            (given, what, advice),
+            (truth, f"the true labels beside {what}", ""),
+        )
         if values is not None
     ]
     if merge and names is not None and known is None:
-        columns, names = _merged_names(columns, names)
+        columns, names = merged_names(columns, names)
     elif merge:
         columns = merged(columns, known)
     classes = known or (_distinct(names, what) if names is not None else None)
@@ -86,44 +103,30 @@ def encode_labels(
     )
 
 
-def merged(
-    columns: Sequence[npt.NDArray[Any]], known: Sequence[str] | None = None
-) -> list[npt.NDArray[Any]]:
-    """Checked columns in which names that differ in capitals or blanks alone are spelled alike.
-
-    The spelling is that of the known classes, or the most frequent one.
-    """
-    counts = Counter(str(value) for column in columns for value in column)
-    spelling: dict[str, str] = {}
-    for name in [*(known or ()), *(name for name, _ in counts.most_common())]:
-        spelling.setdefault(_plain(str(name)), str(name))
-    return [
-        column
-        if column.dtype.kind == "i"
-        else np.array([spelling[_plain(str(value))] for value in column], dtype=object)
-        for column in columns
-    ]
-
-
-def _merged_names(
-    columns: Sequence[npt.NDArray[Any]], names: Sequence[str]
-) -> tuple[list[npt.NDArray[Any]], list[str]]:
-    """As `merged`, where classes have names: numbers become names, names alike become one."""
-    known = [str(name).strip() for name in names]
-    spelled = [
-        np.array([known[code] for code in column], dtype=object)
-        if column.dtype.kind == "i" and len(column) and column.max() < len(known)
-        else column
-        for column in columns
-    ]
-    kept = {_plain(name): name for name in reversed(known)}
-    first = [name for name in known if kept[_plain(name)] == name]
-    return merged(spelled, first), list(dict.fromkeys(first))
-
-
-def _plain(name: str) -> str:
-    """A name without capitals and double blanks."""
-    return " ".join(name.casefold().split())
+def _of_labelled(
+    column: npt.NDArray[Any],
+    truth: Any,
+    blank: npt.NDArray[np.bool_],
+    first_row: int,
+    more: dict[str, Any],
+) -> Encoded:
+    """As `encode_labels`, where some labels are blank: their code is -1."""
+    known = None if truth is None else _as_column(truth, "the true labels")[~blank]
+    found = encode_labels(column[~blank], size=int((~blank).sum()), truth=known, **more)
+    note = (
+        f"{int(blank.sum())} of {len(blank)} examples have no label and are left out "
+        f"({places(np.flatnonzero(blank), first_row)})"
+    )
+    codes = np.full((2, len(blank)), UNLABELLED, dtype=np.int64)
+    for place, values in enumerate((found.labels, found.truth)):
+        codes[place, ~blank] = UNLABELLED if values is None else values
+    return Encoded(
+        labels=codes[0],
+        truth=codes[1] if found.truth is not None else None,
+        classes=found.classes,
+        warnings=(note, *found.warnings),
+        skipped=(note,),
+    )
 
 
 def label_notes(labels: Codes, classes: tuple[str, ...]) -> tuple[str, ...]:
@@ -141,16 +144,6 @@ def label_notes(labels: Codes, classes: tuple[str, ...]) -> tuple[str, ...]:
                 "means that a label is missing, remove these rows"
             )
     return (*notes, *rare_classes(labels, classes))
-
-
-def alike(classes: Sequence[str]) -> str:
-    """Names of classes that differ in capitals or blanks alone, as a list; empty if none do."""
-    found: dict[str, list[str]] = {}
-    for name in classes:
-        found.setdefault(_plain(name), []).append(name)
-    same = [names for names in found.values() if len(names) > 1]
-    more = f"; and {len(same) - 5} more" if len(same) > 5 else ""
-    return "; ".join(" and ".join(map(repr, names)) for names in same[:5]) + more
 
 
 def refuse_missing(values: npt.NDArray[Any], what: str) -> None:
@@ -182,9 +175,12 @@ def _distinct(names: Sequence[str], what: str) -> tuple[str, ...]:
 
 
 def check_labels(
-    values: Any, *, size: int, what: str = "the labels", first_row: int = 0
+    values: Any, *, size: int, what: str = "the labels", first_row: int = 0, advice: str = ""
 ) -> npt.NDArray[Any]:
-    """One label per example and none blank, as int64 or as an object array of strings."""
+    """One label per example and none blank, as int64 or as an object array of strings.
+
+    `advice` is what else to do about blank labels.
+    """
     column = _as_column(values, what)
     if len(column) != size:
         raise BadInput(
@@ -192,14 +188,14 @@ def check_labels(
             "give inputs and labels of the same length"
         )
     if column.dtype.kind == "f":
-        column = _whole(column, what, first_row)
+        column = _whole(column, what, first_row, advice)
     if column.dtype.kind == "O":
-        column = _words(column, what, first_row)
+        column = _words(column, what, first_row, advice)
     if column.dtype.kind == "i" and size and column.min() < 0:
         bad = np.flatnonzero(column < 0)
         raise BadInput(
             f"expected class numbers of 0 and above in {what}, but there are negative ones such "
-            f"as {column[bad[0]]} ({_places(bad, first_row)}); leave these examples out or label "
+            f"as {column[bad[0]]} ({places(bad, first_row)}); leave these examples out or label "
             "them"
         )
     return column
@@ -232,7 +228,7 @@ def encode(
         rows = np.flatnonzero(strange[inverse])
         raise BadInput(
             f"expected only the {len(classes)} known classes ({_listed(classes)}) in {what}, but "
-            f"{_listed(unknown)} occur too ({_places(rows, first_row)}); "
+            f"{_listed(unknown)} occur too ({places(rows, first_row)}); "
             "correct these labels, or leave these examples out"
         )
     return np.array([index[value] for value in values], dtype=np.int64)[inverse]
@@ -276,22 +272,26 @@ def _as_column(values: Any, what: str) -> npt.NDArray[Any]:
     )
 
 
-def _whole(column: npt.NDArray[Any], what: str, first_row: int) -> npt.NDArray[Any]:
+def _whole(
+    column: npt.NDArray[Any], what: str, first_row: int, advice: str = ""
+) -> npt.NDArray[Any]:
     """Floats that are whole numbers, as int64."""
-    _refuse_blanks(np.isnan(column), what, first_row)
+    _refuse_blanks(np.isnan(column), what, first_row, advice)
     bad = np.flatnonzero((column != np.round(column)) | (np.abs(column) > 2**53))
     if len(bad):
         raise BadInput(
             f"expected classes in {what}, but there are fractions such as {column[bad[0]]:g} "
-            f"({_places(bad, first_row)}); name the column or array that holds classes"
+            f"({places(bad, first_row)}); name the column or array that holds classes"
         )
     return column.astype(np.int64)
 
 
-def _words(column: npt.NDArray[Any], what: str, first_row: int) -> npt.NDArray[Any]:
+def _words(
+    column: npt.NDArray[Any], what: str, first_row: int, advice: str = ""
+) -> npt.NDArray[Any]:
     """Strings without outer white space; numbers written as text become int64."""
     words = np.array([_word(value) for value in column], dtype=object)
-    _refuse_blanks(np.array([word == "" for word in words], dtype=bool), what, first_row)
+    _refuse_blanks(np.array([word == "" for word in words], dtype=bool), what, first_row, advice)
     if len(words) and all(NUMBER.fullmatch(word) for word in words):
         return _whole(words.astype(np.float64), what, first_row)
     return words
@@ -311,11 +311,14 @@ def is_missing(value: Any) -> bool:
     return value is None or (not isinstance(value, str) and str(value) in ("nan", "<NA>", "NaT"))
 
 
-def _refuse_blanks(blank: npt.NDArray[np.bool_], what: str, first_row: int) -> None:
+def _refuse_blanks(
+    blank: npt.NDArray[np.bool_], what: str, first_row: int, advice: str = ""
+) -> None:
     if blank.any():
         raise BadInput(
             f"expected a label for every example in {what}, but {int(blank.sum())} blank "
-            f"({_places(np.flatnonzero(blank), first_row)}); fill in or remove these examples"
+            f"({places(np.flatnonzero(blank), first_row)}); fill in or remove these examples"
+            f"{advice}"
         )
 
 
@@ -349,7 +352,7 @@ def _check_spread(labels: Codes, classes: tuple[str, ...], what: str) -> None:
         )
 
 
-def _places(rows: npt.NDArray[Any], first_row: int) -> str:
+def places(rows: npt.NDArray[Any], first_row: int) -> str:
     """The first few rows as the user counts them."""
     shown = ", ".join(str(int(row) + first_row) for row in rows[:3])
     more = f" and {len(rows) - 3} more" if len(rows) > 3 else ""

@@ -64,7 +64,8 @@ def unseen_views(
 ) -> Unseen:
     """Train without each fold, side by side where that is possible, and ask the cheap views."""
     told, count = follower(reporter), len(fold_works(again))
-    progress = Parts(told, "judging labels by models not trained on them", count) if told else None
+    name = "judging labels by models not trained on them"
+    progress = Parts(told, name, count, begun=begun is not None) if told else None
     try:
         *folds, (linear, cheap, near) = _values(again, progress, begun)
     finally:
@@ -102,6 +103,11 @@ def rounds(task: Task, device: torch.device) -> int:
     return (
         math.ceil((count + 1) / room) - 1 if _ends_sooner(task, room) else math.ceil(count / room)
     )
+
+
+def folds_after(task: Task, device: torch.device) -> float:
+    """The same as a share of the run's own training, for a fold has fewer examples."""
+    return rounds(task, device) * (1 - 1 / fold_count(task)) if task.size >= FEWEST else 0.0
 
 
 def _ends_sooner(task: Task, room: int) -> bool:

@@ -172,6 +172,8 @@ def next_steps(facts: Facts, classes: list[ClassHealth]) -> list[Step]:
 
 
 def _review(facts: Facts, run: str, suspects: int) -> list[Step]:
+    folder = Path(facts.folder)
+    out = shlex.quote(str(folder.with_name(f"{folder.name}-reviewed")))
     return [
         Step(
             text=f"Review the {many(suspects, 'suspect')}: keep, accept the "
@@ -180,7 +182,7 @@ def _review(facts: Facts, run: str, suspects: int) -> list[Step]:
         ),
         Step(
             text="Fit again with the reviewed labels fixed and all other settings as in this run.",
-            command=f"labelproof fit --from {run} --reviewed {run}",
+            command=f"labelproof fit --from {run} --reviewed {run} --out {out}",
         ),
     ]
 

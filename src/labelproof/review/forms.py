@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from labelproof.csv_files import plain, safe, write_csv
-from labelproof.data.labels import check_labels, encode, merged
+from labelproof.data.labels import check_labels, encode
+from labelproof.data.merged_names import merged
 from labelproof.data.optional_packages import need
 from labelproof.data.readers.delimited import FILE_NAMES, LABEL_NAMES, layout, pick, reading
 from labelproof.data.readers.file_names import printable
@@ -84,9 +85,12 @@ def write_npz_labels(review: Reviewed, path: Path, key: str, out: Path) -> None:
     arrays, _ = read_arrays(path, {key})
     if key not in arrays:
         raise BadInput(f"expected labels under the key {key!r} in {path.name}; restore the file.")
-    old, before = arrays[key], set(removed_before(review.record))
-    cells = [cell for row, cell in enumerate(old.reshape(-1).tolist()) if row not in before]
-    new = _remaining(review, respell(review, cells, path))
+    old = arrays[key]
+    cells = old.reshape(-1).tolist()
+    kept, gone = kept_rows(review, None, len(cells))
+    for row, cell in zip(kept, respell(review, [cells[row] for row in kept], path), strict=True):
+        cells[row] = cell
+    new = [cell for row, cell in enumerate(cells) if row not in gone]
     save_array(np.array(new, dtype=None if old.dtype.kind in "US" else old.dtype), out)
 
 
@@ -197,23 +201,19 @@ def _escaped(arrow: Any, content: Any) -> Any:
     return arrow.table([column(values) for values in content.columns], names=names)
 
 
-def _remaining(review: Reviewed, labels: Sequence[Any]) -> list[Any]:
-    """Labels but for those of examples that a person removed."""
-    gone = set(review.decisions.removed())
-    return [label for index, label in enumerate(labels) if index not in gone]
-
-
 def kept_rows(
     review: Reviewed, files: Sequence[Any] | None, size: int
 ) -> tuple[list[int], set[int]]:
     """Rows of a table that are examples of the run, and rows that people removed, then or now.
 
-    Rows whose picture could not be read are neither.
+    Rows whose picture could not be read, and rows without a label, are neither.
     """
-    bad = {entry["path"] for entry in (review.record.get("data") or {}).get("unreadable") or ()}
+    data = review.record.get("data") or {}
+    bad = {entry["path"] for entry in data.get("unreadable") or ()}
+    blank = set(data.get("unlabelled") or ())
     names = enumerate(files if files is not None and bad else ())
     read = [row for row, name in names if printable(str(name).strip()) not in bad]
-    read = read or list(range(size))
+    read = [row for place, row in enumerate(read or range(size)) if place not in blank]
     before = set(removed_before(review.record))
     kept = [row for index, row in enumerate(read) if index not in before]
     gone = {row for index, row in enumerate(read) if index in before}

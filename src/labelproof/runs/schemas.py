@@ -40,6 +40,7 @@ class SourceRecord(Struct):
     label_key: str | UnsetType = UNSET
     columns: dict[str, str] | UnsetType = UNSET
     unreadable: list[dict[str, str]] | UnsetType | None = UNSET
+    unlabelled: list[Count] | UnsetType = UNSET
     warnings: list[str] | UnsetType = UNSET
 
 

@@ -29,7 +29,8 @@ from labelproof.data.encoders.apply import encoded
 from labelproof.data.encoders.choose import AUTO, NONE
 from labelproof.data.encoders.picture_encoding import PictureEncoding, encode_like
 from labelproof.data.examples import Examples
-from labelproof.data.labels import alike, merged, refuse_missing
+from labelproof.data.labels import refuse_missing
+from labelproof.data.merged_names import alike, merged
 from labelproof.data.readers.arrays import as_inputs
 from labelproof.data.readers.frames import (
     Handed,
@@ -55,6 +56,11 @@ from labelproof.training.log import reporter_for
 from labelproof.training.protocol import Method
 
 Array = npt.NDArray[Any]
+ADVICE = {  # what to do, by a part of what scikit-learn's checks say
+    "contains NaN": "Give X as a pandas DataFrame, whose gaps are filled in and marked; or fill "
+    "them in yourself, for example with sklearn.impute.SimpleImputer.",
+    "same order": "X[list(model.feature_names_in_)] has the columns in the order of fit.",
+}
 LARGEST_SEED = 2**31 - 1
 
 
@@ -270,7 +276,7 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         if are_texts(X, like):
             return from_texts(Handed(x=X, y=_blank(X, like), name="X"), like)
         if needs_encoding(X, like):
-            validate_data(self, X, reset=reset, skip_check_array=True)
+            self._checked(X, reset=reset, skip_check_array=True)
             return from_features(Handed(x=X, y=_blank(X, like), name="X"), like)
         if are_pictures(X):
             X = stacked(X, None if reset else self._size)
@@ -282,8 +288,18 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             pictures = Examples(x=inputs, labels=None)
             seen = like is not None and isinstance(like.encoder, PictureEncoding)
             return encode_like(pictures, like) if like is not None and seen else pictures
-        checked = validate_data(self, X, reset=reset, dtype=(np.float32, np.float64, np.float16))
+        checked = self._checked(X, reset=reset, dtype=(np.float32, np.float64, np.float16))
         return Examples(x=as_inputs(np.array(checked), what="X"), labels=None)
+
+    def _checked(self, X: Any, **how: Any) -> Any:
+        """X by scikit-learn's checks, with what to do added to what they say."""
+        try:
+            return validate_data(self, X, **how)
+        except ValueError as error:
+            advice = next((text for part, text in ADVICE.items() if part in str(error)), None)
+            if advice is None:
+                raise
+            raise ValueError(f"{error}\n{advice}") from None
 
     def _settings(self) -> dict[str, Any]:
         """Changes of the method's settings; a record has its own."""

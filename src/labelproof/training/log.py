@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.text import Text
 
 from labelproof.errors import BadInput
@@ -19,6 +21,9 @@ class Reporter:
 
     def start(self, name: str, epochs: int, done: int, unit: str = "epochs") -> None:
         """A run begins, with `done` of its epochs, or another unit, already behind it."""
+
+    def following(self, share: float) -> None:
+        """What follows the next start takes so many times as long; it counts as time left."""
 
     def begin(self, phase: str) -> None:
         """An epoch of this phase begins."""
@@ -38,9 +43,15 @@ class Lines(Reporter):
 
     def __init__(self, console: Console) -> None:
         self._console = console
+        self._after = self._coming = 0.0
+
+    def following(self, share: float) -> None:
+        """Remember it for the next start."""
+        self._coming = share
 
     def start(self, name: str, epochs: int, done: int, unit: str = "epochs") -> None:
         """Say what begins, and how much of it is done."""
+        self._after, self._coming = self._coming, 0.0
         self._epochs, self._before, self._unit = epochs, done, unit
         self._begin = time.monotonic()
         already = f", {done} done before" if done else ""
@@ -48,18 +59,21 @@ class Lines(Reporter):
 
     def epoch(self, line: Mapping[str, Any]) -> None:
         """One line with the phase, what is known, and the time left."""
-        remaining = self._epochs - line["epoch"]
+        remaining = self._epochs - line["epoch"] + self._after * self._epochs
         pace = (time.monotonic() - self._begin) / (line["epoch"] - self._before)
-        left = f"about {pace * remaining:.0f} s left" if remaining else "done"
+        left = f", about {pace * remaining:.0f} s left" if remaining else ", done"
+        if remaining and line.get("untimed"):
+            left = ""
         head = f"{self._unit[:-1]} {line['epoch']}/{self._epochs} {line['phase']}"
-        self._console.print(f"{head}: {describe(line)}, {left}", soft_wrap=True, markup=False)
+        self._console.print(f"{head}: {describe(line)}{left}", soft_wrap=True, markup=False)
 
 
 class Parts(Reporter):
     """Several trainings shown as one, a step for each; `finish` ends it."""
 
-    def __init__(self, inner: Reporter, name: str, count: int) -> None:
-        self._inner, self._count, self._number = inner, count, 0
+    def __init__(self, inner: Reporter, name: str, count: int, begun: bool = False) -> None:
+        """`begun`: some parts began earlier, so the time until the first end says nothing."""
+        self._inner, self._count, self._number, self._begun = inner, count, 0, begun
         inner.start(name, count, 0, "folds")
 
     def start(self, name: str, epochs: int, done: int, unit: str = "epochs") -> None:
@@ -79,7 +93,9 @@ class Parts(Reporter):
     def close(self) -> None:
         """A part ended, unless it was interrupted."""
         if self._line["epoch"] >= self._epochs:
-            self._inner.epoch({**self._line, "epoch": self._number, "phase": "judged"})
+            untimed = {"untimed": True} if self._begun and self._number == 1 else {}
+            line = {**self._line, **untimed, "epoch": self._number, "phase": "judged"}
+            self._inner.epoch(line)
 
     def finish(self) -> None:
         """All parts ended, or were interrupted."""
@@ -99,15 +115,24 @@ class Live(Reporter):
             console=console,
         )
         self._steps = self._per_epoch = 0
-        self._phase = ""
+        self._phase, self._coming = "", 0.0
+
+    def following(self, share: float) -> None:
+        """Remember it for the next start."""
+        self._coming = share
 
     def start(self, name: str, epochs: int, done: int, unit: str = "epochs") -> None:
         """Show the bar."""
         self._name = name
         self._bar.start()
-        self._task = self._bar.add_task(
-            name, total=epochs, completed=done, epoch=done, epochs=epochs, detail=""
-        )
+        shown: dict[str, Any] = {
+            "epoch": done,
+            "epochs": epochs,
+            "detail": "",
+            "after": self._coming,
+        }
+        self._task = self._bar.add_task(name, total=epochs, completed=done, **shown)
+        self._coming = 0.0
 
     def begin(self, phase: str) -> None:
         """Name the phase; another one has another number of steps."""
@@ -128,6 +153,7 @@ class Live(Reporter):
             self._task,
             completed=line["epoch"],
             epoch=line["epoch"],
+            untimed=bool(line.get("untimed")),
             description=f"{self._name} [{line['phase']}]",
             detail=describe(line),
         )
@@ -141,8 +167,14 @@ class _Left(ProgressColumn):
     """Time left, in words a person reads."""
 
     def render(self, task: Task) -> Text:
-        text = TimeRemainingColumn().render(task)
-        return Text(f"{text} left" if not task.finished else "done")
+        after = task.fields.get("after", 0.0)
+        if task.finished and not after:
+            return Text("done")
+        left, speed = task.time_remaining, task.finished_speed or task.speed
+        if left is None or not speed or task.fields.get("untimed"):
+            return Text("-:--:-- left")
+        seconds = left + after * (task.total or 0) / speed
+        return Text(f"{timedelta(seconds=math.ceil(seconds))} left")
 
 
 def describe(line: Mapping[str, Any]) -> str:
@@ -177,6 +209,10 @@ class Tensorboard(Reporter):
     def inner(self) -> Reporter:
         """Who tells a person."""
         return self._inner
+
+    def following(self, share: float) -> None:
+        """Pass on."""
+        self._inner.following(share)
 
     def start(self, name: str, epochs: int, done: int, unit: str = "epochs") -> None:
         """Open the event file; what a resumed run repeats is dropped from the curves."""

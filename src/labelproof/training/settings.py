@@ -95,7 +95,7 @@ LambdaU = (
 
 def nearest(word: str, known: list[str]) -> str:
     """A hint for a misspelt name: the closest known one, and all of them."""
-    close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
     hint = f"did you mean {close[0]!r}? " if close else ""
     return f"{hint}known: {', '.join(known)}"
 

@@ -78,10 +78,23 @@ def in_chunks(
     parts: list[Half] = []
     for start in range(0, count, CHUNK):
         rows = range(start, min(start + CHUNK, count))
-        parts.append(_chunk(make, rows, folder))
+        parts.append(_chunk(_heard(make, count, progress), rows, folder))
         if progress is not None:
             progress(rows.stop, count)
     return torch.from_numpy(np.concatenate(parts))
+
+
+def _heard(
+    make: Callable[[range], Half], count: int, progress: Progress | None
+) -> Callable[[range], Half]:
+    """As `make`; tells before the first rows that none is done."""
+
+    def told(rows: range) -> Half:
+        if progress is not None and not rows.start:
+            progress(0, count)
+        return make(rows)
+
+    return told
 
 
 class _Lazy:

@@ -40,6 +40,7 @@ def from_arrays(
     about: dict[str, Any] | None = None,
     annotators: Sequence[str] | None = None,
     merge: bool = False,
+    skip: bool = False,
 ) -> Examples:
     """Examples from arrays, tensors, lists or pandas columns.
 
@@ -59,6 +60,7 @@ def from_arrays(
         about: What to record of the source.
         annotators: Names of the annotators, where y holds votes.
         merge: Whether class names that differ in capitals or blanks alone are one class.
+        skip: Whether a blank label becomes -1 instead of a refusal; `labelled_only` drops these.
 
     Raises:
         BadInput: If an array cannot be used; the sentence says which and why.
@@ -68,11 +70,15 @@ def from_arrays(
         raise BadInput(
             f"expected labels with {name}, but there are none; give a label for each example"
         )
-    given = Handed(x=x, y=y, truth=truth, ids=ids, classes=classes, name=name, merge=merge)
+    given = Handed(
+        x=x, y=y, truth=truth, ids=ids, classes=classes, name=name, merge=merge, skip=skip
+    )
     several = None
     if like is None and is_votes(y):
         people, what = annotators or annotator_names(y), f"the votes of {name}"
-        several = encode_votes(y, people, truth=truth, names=classes, what=what, merge=merge)
+        several = encode_votes(
+            y, people, truth=truth, names=classes, what=what, merge=merge, skip=skip
+        )
         given = replace(given, y=several.names(), classes=several.classes)
     train = _examples(given, like, about or {})
     if x_test is not None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from labelproof.data.encoders.encode import default_cache
 from labelproof.data.encoders.picture_encoding import PictureEncoding, encode_like, without_vectors
-from labelproof.data.examples import Examples
+from labelproof.data.examples import Examples, labelled_only
 from labelproof.data.readers.file_names import is_image, printable
 from labelproof.data.readers.huggingface import is_saved_dataset, load_saved
 from labelproof.data.readers.image_folder import load_folder, load_picture
@@ -56,8 +56,16 @@ def load(
     if like is not None and isinstance(like.encoder, PictureEncoding):
         pictures = load(data, options, without_vectors(like), progress)
         return encode_like(pictures, like, options.cache or default_cache(), progress)
-    if like is None:
-        _check_options(data, options)
+    if like is not None:
+        return _load(data, options, like, progress)
+    _check_options(data, options)
+    return labelled_only(_load(data, options, None, progress))
+
+
+def _load(
+    data: str | Path, options: SourceOptions, like: Examples | None, progress: Progress | None
+) -> Examples:
+    """All examples; a label is -1 where there is none and that is allowed."""
     path, how = Path(data), Reading(options=options, like=like, progress=progress)
     if str(data) in NAMES:
         found = load_named(str(data), how)

@@ -53,6 +53,7 @@ class Handed:
     ids: Sequence[str] | None = None
     classes: Sequence[str] | None = None
     merge: bool = False
+    skip: bool = False
 
     def labelled(self, x: Inputs, like: Examples | None, about: Mapping[str, Any]) -> Examples:
         """The inputs, once they are numbers, with their labels checked and coded."""
@@ -66,6 +67,7 @@ class Handed:
             known=like.classes if like is not None else None,
             what=f"the labels of {self.name}",
             merge=self.merge,
+            skip=self.skip,
         )
         return Examples(
             x=x,

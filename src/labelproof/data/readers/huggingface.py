@@ -259,6 +259,7 @@ def _vectors(
         name=name,
         about={**about, "columns": roles.present()},
         merge=how.options.merge_labels,
+        skip=how.options.skip_unlabelled,
     )
 
 

@@ -71,7 +71,9 @@ def labelled_images(blobs: Blobs, told: Told, how: Reading, about: dict[str, Any
     pictures = _pictures(blobs, how, printable(about["path"]))
     rows = pictures.rows
     labels = coded.labels[rows] if coded.labels is not None else None
-    rare = label_notes(labels, coded.classes) if labels is not None and how.like is None else ()
+    rare: tuple[str, ...] = ()
+    if labels is not None and how.like is None:
+        rare = (*coded.skipped, *label_notes(labels[labels >= 0], coded.classes))
     return Examples(
         x=pictures.x,
         labels=labels,
@@ -241,7 +243,7 @@ def _voted_by_csv(root: Path, table: Path, how: Reading) -> Examples:
     """Pictures that several people labelled: a column a person, or a row a vote."""
     files, truth, coded = votes_by_file(table, how.options)
     told = Told(
-        given=[coded.classes[code] for code in coded.labels.tolist()],
+        given=coded.names(),
         truth=truth,
         names=coded.classes,
         votes=coded.votes,

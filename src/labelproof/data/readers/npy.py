@@ -58,6 +58,7 @@ def load_npy(path: Path, how: Reading) -> Examples:
         like=like,
         name=name,
         merge=options.merge_labels,
+        skip=options.skip_unlabelled,
         about={"source": "npy", "path": str(path)},
     )
 

@@ -65,6 +65,7 @@ def load_npz(path: Path, how: Reading) -> Examples:
         name=path.name,
         ids=shown.ids,
         merge=options.merge_labels,
+        skip=options.skip_unlabelled,
         about={"source": "npz", "path": str(path), "label_key": options.label_key, **shown.about},
     )
     groups = _groups(arrays, shapes, options.group, path) if like is None else None

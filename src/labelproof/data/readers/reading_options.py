@@ -38,6 +38,7 @@ class SourceOptions:
     cache: Path | None = None  # folder for decoded, resized images
     memory_gb: float = 2.0  # images that fit into this much stay in memory
     merge_labels: bool = False  # labels that differ in capitals or blanks alone are one class
+    skip_unlabelled: bool = False  # examples without a label are left out, not refused
     files: Path | None = None  # CSV that names the picture of each vector of an .npz
     shard: tuple[int, int] | None = None  # read the first of two: every n-th picture from the i-th
     sample: int | None = None  # for a plan: read so many rows, or a few pictures, instead of all
@@ -82,4 +83,5 @@ class Told:
             what=self.what,
             first_row=self.first_row,
             merge=how.options.merge_labels,
+            skip=how.options.skip_unlabelled,
         )

@@ -124,11 +124,19 @@ def from_frame(
         *used.notes,
         *coded.warnings,
         *encoded.warnings,
-        *(giveaways(features, coded.labels) if like is None else ()),
+        *(_giveaways(features, coded.labels) if like is None else ()),
     ]
     missing = about.get("missing", missing_cells(features))
     about = {**about, "missing": missing, "warnings": warnings}
     return _rows(beside, coded, encoded, about)
+
+
+def _giveaways(features: Frame, labels: Any) -> list[str]:
+    """Warnings about columns that tell the label, by the rows that have one."""
+    if labels is None or not len(features.columns):
+        return []
+    known = labels >= 0
+    return giveaways(features[known], labels[known])
 
 
 @dataclass(frozen=True, kw_only=True)

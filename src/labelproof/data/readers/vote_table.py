@@ -16,7 +16,17 @@ import numpy.typing as npt
 from torch import Tensor
 
 from labelproof.data.examples import Examples
-from labelproof.data.labels import Codes, check_labels, check_same_kind, encode, merged, vocabulary
+from labelproof.data.labels import (
+    SKIP,
+    UNLABELLED,
+    Codes,
+    check_labels,
+    check_same_kind,
+    encode,
+    places,
+    vocabulary,
+)
+from labelproof.data.merged_names import merged
 from labelproof.data.votes import BLANK, Votes, majority, tied, votes_from_codes
 from labelproof.errors import BadInput
 
@@ -31,13 +41,13 @@ class EncodedVotes:
     """Votes as codes, their majority, and true labels where known."""
 
     votes: Votes
-    labels: Codes  # (N,) majority
+    labels: Codes  # (N,) majority; -1 where nobody voted
     truth: Codes | None
     classes: tuple[str, ...]
 
     def names(self) -> Cells:
-        """(N,) majority by name."""
-        return np.array(self.classes, dtype=object)[self.labels]
+        """(N,) majority by name; None where nobody voted."""
+        return np.array([*self.classes, None], dtype=object)[self.labels]
 
 
 def encode_votes(
@@ -50,6 +60,7 @@ def encode_votes(
     first_row: int = 0,
     notes: Sequence[str] = (),
     merge: bool = False,
+    skip: bool = False,
 ) -> EncodedVotes:
     """Check a table of votes (N, A) and turn it into codes.
 
@@ -62,14 +73,20 @@ def encode_votes(
         first_row: Number of the first row as the user counts.
         notes: What is known already that a person should be told.
         merge: Whether names that differ in capitals or blanks alone are one class.
+        skip: Whether an example without a vote gets the code -1 instead of a refusal.
     """
     table = as_cells(cells, what)
     blank = _blanks(table)
-    _check_everyone(blank, annotators, what, first_row)
+    some: npt.NDArray[np.bool_] = np.ones(len(table), dtype=bool)
+    if skip:
+        some = np.any(~blank, axis=1)
+    _check_everyone(blank[some], annotators, what, first_row)
     given = check_labels(_plain(table[~blank]), size=int((~blank).sum()), what=what)
     columns = [given]
     if truth is not None:
-        columns.append(check_labels(truth, size=len(table), what=f"the true labels beside {what}"))
+        known = np.array(truth, dtype=object)[some] if skip else truth
+        beside = f"the true labels beside {what}"
+        columns.append(check_labels(known, size=int(some.sum()), what=beside))
     if merge:
         columns = merged(columns, names)
         given = columns[0]
@@ -84,15 +101,19 @@ def encode_votes(
             "give examples of another class"
         )
     plain = tuple(str(name) for name in annotators)
-    found = votes_from_codes(codes, plain)
+    found = votes_from_codes(codes[some], plain)
     told = (*notes, *vote_notes(found, classes), *_maybe_multilabel(found, classes))
     votes = votes_from_codes(codes, plain, told)
-    return EncodedVotes(
-        votes=votes,
-        labels=majority(votes, len(classes)).numpy(),
-        truth=encode(columns[1], classes, what=what) if truth is not None else None,
-        classes=classes,
-    )
+    labels = np.where(some, majority(votes, len(classes)).numpy(), UNLABELLED)
+    known = _spread(encode(columns[1], classes, what=what), some) if truth is not None else None
+    return EncodedVotes(votes=votes, labels=labels, truth=known, classes=classes)
+
+
+def _spread(codes: Codes, some: npt.NDArray[np.bool_]) -> Codes:
+    """Codes of some examples among all; -1 for the others."""
+    every = np.full(len(some), UNLABELLED, dtype=np.int64)
+    every[some] = codes
+    return every
 
 
 def as_cells(cells: Any, what: str) -> Cells:
@@ -283,11 +304,9 @@ def _check_everyone(
         )
     nobody = np.flatnonzero(blank.all(1))
     if len(nobody):
-        shown = ", ".join(str(int(row) + first_row) for row in nobody[:3])
         raise BadInput(
             f"expected at least one vote for every example in {what}, but {len(nobody)} have none "
-            f"(rows {shown}{' and more' if len(nobody) > 3 else ''}); leave these examples out or "
-            "have them labelled"
+            f"({places(nobody, first_row)}); have them labelled{SKIP}"
         )
     silent = [
         str(name)

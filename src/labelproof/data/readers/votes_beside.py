@@ -82,7 +82,7 @@ def votes_by_file(
     read = _read(table, found, options.label_column, key, who, people, truth)
     coded = encode_votes(
         read.cells, read.annotators, truth=read.truth, what=f"the votes of {what}", first_row=2,
-        notes=read.notes, merge=options.merge_labels,
+        notes=read.notes, merge=options.merge_labels, skip=options.skip_unlabelled,
     )  # fmt: skip
     return list(read.keys), read.truth, coded
 
@@ -210,8 +210,9 @@ def with_majority(
         first_row=first_row,
         notes=notes,
         merge=options.merge_labels,
+        skip=options.skip_unlabelled,
     )
-    names = np.array(coded.classes, dtype=object)[coded.labels]
+    names = coded.names()
     used = [name for name in (*roles.annotators, roles.annotator) if name is not None]
     frame = frame.drop(columns=used).copy()  # in one piece: pandas warns of many small ones
     frame[CONSENSUS] = names
