@@ -58,7 +58,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 def trained_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A short real run on digits with noise."""
     out = tmp_path_factory.mktemp("runs") / "digits"
-    spec = RunSpec(data="digits", noise=NOISE, method="ce", settings={"epochs": 2}, out=out)
+    spec = RunSpec(data="digits", noise=NOISE, method="ce", settings={"epochs": 3}, out=out)
     pipeline.run(spec)
     return out
 

@@ -112,7 +112,7 @@ def test_by_default_both_predict_and_the_files_say_so(tmp_path: Path) -> None:
     told = f"Test accuracy {summary['accuracy']['last']:.1%}"
     assert summary["joined"]["why"] in page
     assert f"<p>{told}. " in page
-    assert f"{told}, calibration error" in in_words(tmp_path / "run")
+    assert f"{told}. Calibration error" in in_words(tmp_path / "run")
     assert summary["joined"]["why"] in in_words(tmp_path / "run")
     assert json.loads((tmp_path / "run" / CALIBRATION).read_text())["link"]["partner"]
     hits = expected.argmax(1).numpy() == np.load(tmp_path / "table.npz")["y_test"]
