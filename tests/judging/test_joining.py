@@ -138,6 +138,16 @@ def test_networks_trained_without_a_fold_predict_too(tmp_path: Path) -> None:
     torch.testing.assert_close(told, (link.scale * scores).softmax(1), rtol=1e-4, atol=1e-5)
 
 
+def test_networks_trained_on_half_of_the_data_do_not_predict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noisy_table(tmp_path / "table.npz")
+    monkeypatch.setattr("labelproof.judging.crossfit.MANY", 100)
+    ended = pipeline.run(RunSpec(data=str(tmp_path / "table.npz"), settings=SHORT))
+    assert ended.calibration.folds == 2
+    assert ended.calibration.members == ()
+
+
 def test_a_model_of_one_state_is_read_as_before(tmp_path: Path) -> None:
     noisy_table(tmp_path / "table.npz")
     spec = RunSpec(data=str(tmp_path / "table.npz"), method="dpc", settings=SHORT)

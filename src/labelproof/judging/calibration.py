@@ -52,6 +52,7 @@ from labelproof.training.run import collected, forward_all
 from labelproof.training.side_by_side import Beside
 
 How = Literal["folds", "quick", "off"]
+FEWEST_FOLDS = 5  # from which the networks trained without one predict too; halves know too little
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +126,8 @@ def calibrate(
     if how == "folds":
         unseen = unseen_views(again, reporter, begun)
         heard = unseen_scores(result, of, own, unseen, joins)
-        members = revived(again, unseen.folds) if joins and task.kind == "vectors" else ()
+        if joins and task.kind == "vectors" and fold_count(task) >= FEWEST_FOLDS:
+            members = revived(again, unseen.folds)
     else:
         heard = seen_scores(own, of)
     crowd = crowd_of(task, heard.unseen)
