@@ -96,8 +96,8 @@ def found(facts: Facts) -> list[str]:
     truth = summary.get("suspect_detection")
     if truth and truth.get("precision") is not None and truth.get("recall") is not None:
         lines.append(
-            f"Measured against the true labels: {truth['precision']:.0%} of the suspects are "
-            f"wrong, and they include {truth['recall']:.0%} of all wrong labels."
+            f"Measured against the true labels: {truth['precision']:.1%} of the suspects are "
+            f"wrong, and they include {truth['recall']:.1%} of all wrong labels."
         )
     lines.append(_accuracy(summary))
     return lines
