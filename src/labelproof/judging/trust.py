@@ -189,7 +189,7 @@ def thin_votes(example: float, annotator: float) -> tuple[str, ...]:
 def _reasons_against(size: int, judged: int, weak: bool, error: float, who: str) -> list[str]:
     reasons = []
     if judged < 2:
-        reasons.append("Fewer than two classes have enough labels to be judged.")
+        reasons.append("Fewer than two classes can be judged.")
     if size < FEWEST:
         reasons.append(f"{size} examples are too few to judge labels.")
     if weak:
