@@ -187,7 +187,7 @@ def test_columns_by_option_and_truth(tmp_path):
         ("file,label\na.png,cat\na.png,dog\n", ["every file once", "'a.png'"]),
         ("file,label\na.png,cat\nx.png,dog\ny.png,dog\nz.png,dog\nw.png,dog\n",
          ["4 of 5 are not there", "x.png, y.png, z.png"]),
-        ("file,label\na.png,cat\nb.png,\n", ["1 blank", "row 3, counting the header as row 1"]),
+        ("file,label\na.png,cat\nb.png,\n", ["1 is blank", "row 3, counting the header as row 1"]),
         ("file,label\na.png,cat\nb.png,dog,extra\n", ["2 cells", "row 3 has 3"]),
         ("file,file\na.png,cat\n", ["'file' comes twice"]),
         ("1,2\n3,4\n", ["column names", "header row"]),

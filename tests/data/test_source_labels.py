@@ -20,9 +20,9 @@ def encoded(values, **options):
     [
         ([0, 1, -1], ["negative", "-1", "row 2"]),
         ([0, 1], ["3 examples", "hold 2"]),
-        (["a", " ", "b"], ["1 blank", "row 1"]),
-        ([0.0, 1.0, float("nan")], ["1 blank", "row 2"]),
-        (["a", None, "b"], ["1 blank", "row 1"]),
+        (["a", " ", "b"], ["1 is blank", "row 1"]),
+        ([0.0, 1.0, float("nan")], ["1 is blank", "row 2"]),
+        (["a", None, "b"], ["1 is blank", "row 1"]),
         ([0, 0.5, 1], ["fractions", "0.5", "row 1"]),
         ([1, 1, 1], ["at least two classes", "'1'"]),
         ([[0, 1], [1, 0], [1, 0]], ["shape is (3, 2)", "one-hot"]),

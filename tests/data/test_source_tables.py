@@ -169,7 +169,7 @@ def test_ids_and_truth(tmp_path):
         ("", {}, ["empty"]),
         ("a,label\n", {}, ["only a header"]),
         ("a,b\n1,2\n", {}, ["a, b", "--label-column"]),
-        ("a,label\n1,x\n2,\n3,y\n4, \n", {}, ["2 blank", "rows 3, 5, counting the header"]),
+        ("a,label\n1,x\n2,\n3,y\n4, \n", {}, ["2 are blank", "rows 3, 5, counting the header"]),
         ("a,label\n1,x\n2,y\n3,x,9\n", {}, ["cells", "3"]),
         ("a,label\n1,x,8\n2,y,9\n", {}, ["row 2 has 3"]),
         ("a,label\n1,x\ninf,y\n3,x\n", {}, ["'a'", "infinite", "row 3"]),

@@ -26,7 +26,7 @@ def table(path: Path, **columns: list[object]) -> Path:
 
 def test_a_refusal_names_the_option_but_not_for_true_or_test_labels(tmp_path: Path) -> None:
     path = table(tmp_path / "t.csv")
-    with pytest.raises(BadInput, match=r"2 blank .* or leave them out with --skip-unlabelled"):
+    with pytest.raises(BadInput, match=r"2 are blank .* or leave them out with --skip-unlabelled"):
         load(path)
     full = tmp_path / "full.csv"
     pd.DataFrame({"a": range(8), "label": list("xy" * 4), "t": GIVEN}).to_csv(full, index=False)

@@ -212,9 +212,9 @@ def test_uncertainty_is_vacuity_for_dpc_and_entropy_elsewhere(
 @pytest.mark.parametrize("missing", [None, float("nan"), np.nan, pd.NA, pd.NaT])
 def test_a_missing_label_is_one_sentence(missing: object) -> None:
     y = ["ant", "bee", missing, "ant"]
-    with pytest.raises(BadInput, match=r"a label for every example in y, but 1 blank \(row 2, "):
+    with pytest.raises(BadInput, match=r"a label for every example in y, but 1 is blank \(row 2, "):
         quick().fit(np.zeros((4, 2)), np.array(y, dtype=object))
-    with pytest.raises(BadInput, match="but 1 blank"):
+    with pytest.raises(BadInput, match="but 1 is blank"):
         quick().fit(np.zeros((4, 2)), [0.0, 1.0, float("nan"), 1.0])
 
 

@@ -118,5 +118,5 @@ def test_a_missing_label_among_names_in_a_list_is_refused():
 @pytest.mark.parametrize("labels", [[0.0, 1.0, float("nan")] * 2, ["a", "b", None] * 2,
                                     ["a", "b", float("nan")] * 2])  # fmt: skip
 def test_a_missing_label_beside_probabilities_is_named(labels):
-    with pytest.raises(BadInput, match=r"2 blank.*2, 5"):
+    with pytest.raises(BadInput, match=r"2 are blank.*2, 5"):
         find_label_issues(labels=labels, pred_probs=np.full((6, 2), 0.5))

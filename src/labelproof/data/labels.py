@@ -315,10 +315,11 @@ def _refuse_blanks(
     blank: npt.NDArray[np.bool_], what: str, first_row: int, advice: str = ""
 ) -> None:
     if blank.any():
+        count = int(blank.sum())
         raise BadInput(
-            f"expected a label for every example in {what}, but {int(blank.sum())} blank "
-            f"({places(np.flatnonzero(blank), first_row)}); fill in or remove these examples"
-            f"{advice}"
+            f"expected a label for every example in {what}, but {count} "
+            f"{'is' if count == 1 else 'are'} blank ({places(np.flatnonzero(blank), first_row)}); "
+            f"fill in or remove these examples{advice}"
         )
 
 
