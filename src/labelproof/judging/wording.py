@@ -38,9 +38,9 @@ def level(summary: Mapping[str, Any]) -> str:
 
 
 def together(summary: Mapping[str, Any]) -> bool:
-    """Whether a regression or networks of the folds predict too; of old runs that may do."""
+    """Whether a regression or networks of the folds predict too."""
     joined = summary.get("joined") or {}
-    return bool(joined) and bool(joined.get("linear_share") or joined.get("fold_networks", 1))
+    return bool(joined.get("linear_share") or joined.get("fold_networks"))
 
 
 def accuracy(summary: Mapping[str, Any]) -> str:
