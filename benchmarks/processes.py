@@ -1,9 +1,9 @@
 """One process against two, each with one thread, in one run.
 
-    python benchmarks/processes.py [--images 1280] [--rounds 3]
+    python benchmarks/processes.py [--net preact18_narrow] [--images 1280] [--rounds 3]
 
-Trains whole epochs of cross-entropy and of DPC, during and after its warm-up, on random images with
-a narrow ResNet. It does so alone, then as two processes that share every batch, and again, in
+Trains whole epochs of cross-entropy and of DPC, during and after its warm-up, on random images. It
+does so alone, then as two processes that share every batch, and again, in
 turns. Prints how many times faster two are, by the best of the rounds. Needs two free cores; on a
 busy machine the number means nothing.
 """
@@ -32,14 +32,14 @@ from labelproof.training.run import Run
 PATIENCE = 3600.0  # seconds; a process that failed never answers
 
 
-def epoch_seconds(size: int) -> dict[str, float]:
+def epoch_seconds(net: str, size: int) -> dict[str, float]:
     """Seconds of an epoch, by method; the first of two is not counted."""
     # both as the command line does
     keep_freed_memory()
     gc.freeze()
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    whole, net = images()
+    whole, _ = images()
     task = Task(
         x=Resident(whole.x.take(torch.arange(size) % len(whole.x))),
         y=whole.y[torch.arange(size) % len(whole.y)],
@@ -65,20 +65,20 @@ def second_time(epoch: Any) -> float:
     return time.perf_counter() - start
 
 
-def work(rank: int, folder: str, size: int, answers: Any) -> None:
+def work(rank: int, folder: str, net: str, size: int, answers: Any) -> None:
     """One of two processes."""
     store = dist.FileStore(str(Path(folder) / "meeting-place"), 2)
     dist.init_process_group("gloo", store=store, rank=rank, world_size=2)
-    took = epoch_seconds(size)
+    took = epoch_seconds(net, size)
     if rank == 0:
         answers.put(took)
     dist.barrier()
     dist.destroy_process_group()
 
 
-def alone(size: int, answers: Any) -> None:
+def alone(net: str, size: int, answers: Any) -> None:
     """One process, new like the two."""
-    answers.put(epoch_seconds(size))
+    answers.put(epoch_seconds(net, size))
 
 
 def started(context: Any, target: Any, calls: list[tuple[Any, ...]]) -> dict[str, float]:
@@ -94,15 +94,17 @@ def started(context: Any, target: Any, calls: list[tuple[Any, ...]]) -> dict[str
 
 def main() -> None:
     parser = argparse.ArgumentParser()
+    parser.add_argument("--net", default="preact18_narrow", help="preact18 is the paper's")
     parser.add_argument("--images", type=int, default=1280)
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
-    context, size = torch.multiprocessing.get_context("spawn"), options.images
+    context = torch.multiprocessing.get_context("spawn")
+    what = (options.net, options.images)
     one, two = [], []
     for _ in range(options.rounds):
-        one.append(started(context, alone, [(size,)]))
+        one.append(started(context, alone, [what]))
         with tempfile.TemporaryDirectory() as folder:
-            two.append(started(context, work, [(rank, folder, size) for rank in range(2)]))
+            two.append(started(context, work, [(rank, folder, *what) for rank in range(2)]))
     print("| epoch | one process, s | two, s | one / two |")
     print("|---|---:|---:|---:|")
     for name in one[0]:

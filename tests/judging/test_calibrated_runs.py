@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from drawn import drawn
-from torch.nn.functional import one_hot
 
 from cases import CASES
 from labelproof import metrics
@@ -18,11 +15,8 @@ from labelproof.data.task import Audit
 from labelproof.judging import calibrate, calibrated
 from labelproof.judging.calibration import uncalibrated
 from labelproof.judging.crossfit import Retraining
-from labelproof.judging.judgement import Evidence, judge_labels
 from labelproof.judging.label_table import knowing_label, label_table
 from labelproof.judging.link import Link
-from labelproof.judging.link_scale import LESS, fit_scale, link_scale, own_scale
-from labelproof.judging.numbers import log_softmax
 from labelproof.judging.summary import on_test, recalls, summarise, transition_error
 from labelproof.judging.suspects import Rule
 from labelproof.judging.verdict import Judged, judge
@@ -151,69 +145,6 @@ def test_the_transition_error_by_hand(problem: Problem, result: Result) -> None:
     off = uncalibrated(result)
     blind = summarise(result, result, label_table(result), off, Audit())
     assert blind["transition_error"] is None
-
-
-@pytest.mark.parametrize(("noise", "scale"), [(0.3, 2.0), (0.3, 0.5), (0.4, 1.0)])
-def test_the_link_is_found_without_true_labels(noise: float, scale: float) -> None:
-    data = drawn(size=3000, noise=noise, scale=scale, hard=0.5)
-    views = log_softmax(data.scores.numpy())[None]
-    judged = judge_labels(Evidence(views=views, given=data.given.numpy()))
-    found = link_scale(data.scores, judged, data.given, raw=1.0, cautious=False)
-    assert found == pytest.approx(scale, rel=0.3)
-    probs = Link(scale=found)(data.scores)
-    raw = metrics.ece(data.scores.softmax(1), data.truth)
-    assert metrics.ece(probs, data.truth) < max(0.05, raw / 2)
-    given = fit_scale(data.scores, torch.nn.functional.one_hot(data.given, 5).double())
-    assert metrics.ece(probs, data.truth) < metrics.ece(Link(scale=given)(data.scores), data.truth)
-
-
-def test_without_sure_noise_the_link_is_near_that_of_the_given_labels() -> None:
-    data = drawn(size=6000, noise=0.0, scale=2.0)
-    views = log_softmax(data.scores.numpy())[None]
-    judged = judge_labels(Evidence(views=views, given=data.given.numpy()))
-    found = link_scale(data.scores, judged, data.given, raw=1.0, cautious=False)
-    assert found == pytest.approx(2.0, rel=0.2)
-
-
-def test_where_nothing_can_be_trusted_given_labels_decide_unless_they_were_seen() -> None:
-    data = drawn(size=40, noise=0.3, scale=2.0)  # too few to judge
-    views = log_softmax(data.scores.numpy())[None]
-    judged = judge_labels(Evidence(views=views, given=data.given.numpy()))
-    assert judged.trust.level == "none"
-    assert link_scale(data.scores, judged, data.given, raw=0.7, cautious=False, seen=True) == 0.7
-    given = fit_scale(data.scores, one_hot(data.given).double())
-    assert link_scale(data.scores, judged, data.given, raw=0.7, cautious=False) == given != 0.7
-
-
-def test_a_dirichlet_is_not_made_less_sure_by_an_unsure_judge() -> None:
-    data = drawn(size=300, noise=0.3, scale=2.0, hard=0.5)
-    views = log_softmax(data.scores.numpy())[None]
-    judged = judge_labels(Evidence(views=views, given=data.given.numpy()))
-    assert judged.trust.level == "caution"
-    usual = link_scale(data.scores, judged, data.given, raw=9.0, cautious=False)
-    assert usual < 9.0 <= link_scale(data.scores, judged, data.given, raw=9.0, cautious=True)
-
-
-def test_a_model_that_was_misled_keeps_the_link_nearer_to_the_given_labels() -> None:
-    data = drawn(size=1500, noise=0.3, scale=2.0)
-    views = log_softmax(data.scores.numpy())[None]
-    judged = judge_labels(Evidence(views=views, given=data.given.numpy()))
-    given = fit_scale(data.scores, one_hot(data.given).double())
-
-    def found(misled: float) -> float:
-        told = replace(judged, trust=replace(judged.trust, misled=misled))
-        return link_scale(data.scores, told, data.given, raw=1.0, cautious=False)
-
-    way = math.log(found(0.0) / given)
-    assert way > 0.18
-    assert math.log(found(1.0) / given) == pytest.approx((1 - LESS) * way)
-    assert found(1.0) < found(0.5) < found(0.0)
-
-
-def test_the_scale_at_which_scores_are_as_sure_as_probabilities() -> None:
-    scores = torch.randn(50, 4, generator=torch.Generator().manual_seed(0)).double()
-    found = own_scale(scores, (1.7 * scores).softmax(1))
-    assert found == pytest.approx(1.7, rel=1e-6)
 
 
 @pytest.mark.parametrize("bad", [{"scale": 0.0}, {"scale": float("inf")}, {"of": "odds"}])

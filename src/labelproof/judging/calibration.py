@@ -6,7 +6,7 @@
 2. Where that was asked for, the regression may predict too (`joining`), and the networks that were
    trained without a fold do: the mean of several networks is right a little more often than one.
 3. The judge says how likely each label is right (`judgement`).
-4. The link is the scale under which the scores fit the judge's posterior best.
+4. The link is the scale at which predictions are as sure as they are right (`link_scale`).
 
 Shapes: C classes, N training examples, V views.
 """
@@ -39,7 +39,7 @@ from labelproof.judging.judgement import (
     transition_of,
 )
 from labelproof.judging.link import Link, Scores, kind_of_scores, mean_scores
-from labelproof.judging.link_scale import fit_scale, link_scale, own_scale, spread_rows
+from labelproof.judging.link_scale import fit_scale, halfway, rights, spread_rows, sure_scale
 from labelproof.judging.many_labels import judge_many
 from labelproof.judging.numbers import Floats, log_softmax
 from labelproof.judging.sharpness import Near
@@ -125,7 +125,7 @@ def calibrate(
     members: tuple[Any, ...] = ()
     if how == "folds":
         unseen = unseen_views(again, reporter, begun)
-        heard = unseen_scores(result, of, own, unseen, joins)
+        heard = unseen_scores(result, own, unseen, joins)
         if joins and task.kind == "vectors" and fold_count(task) >= FEWEST_FOLDS:
             members = revived(again, unseen.folds)
     else:
@@ -157,11 +157,14 @@ class Heard:
     own: Tensor  # (N, C) scores of what predicts
     unseen: Tensor  # (N, C) the same by models that have not seen the labels; else `own` again
     views: Floats  # (V, N, C) log-probabilities for the judge
-    raw: float  # the scale at which scores are as sure as the method's own probabilities
-    cautious: bool = False  # whether that is worth something: a Dirichlet, on unseen labels
-    seen: bool = False  # whether there is nothing but networks that were trained on the labels
+    raw: float | None = None  # the scale of the method's own probabilities, where it has `seen`
     near: Near | None = None  # what neighbours say of some, where no view has those of all
     together: Join | None = None
+
+    @property
+    def seen(self) -> bool:
+        """Whether there is nothing but networks that were trained on the labels."""
+        return self.raw is not None
 
 
 def seen_scores(own: Tensor, of: Scores) -> Heard:
@@ -170,18 +173,16 @@ def seen_scores(own: Tensor, of: Scores) -> Heard:
         own=own,
         unseen=own,
         views=log_softmax(own.numpy())[None],
-        raw=own_scale(own, _probabilities(spread_rows(own), of)),
-        seen=True,
+        raw=sure_scale(own, _probabilities(spread_rows(own), of).amax(1).mean().item()),
     )
 
 
-def unseen_scores(result: Result, of: Scores, own: Tensor, said: Unseen, joins: bool) -> Heard:
+def unseen_scores(result: Result, own: Tensor, said: Unseen, joins: bool) -> Heard:
     """The same with networks that were trained without the fold, and cheap views."""
     unseen, linear, together = said.scores, said.linear, None
     views = log_softmax(unseen.numpy())[None]
     if said.cheap:
         views = np.concatenate([views, *(view[None] for view in said.cheap)])
-    sure = _probabilities(spread_rows(unseen), of)
     if joins and linear is not None:
         together = join(unseen, linear, result.task.y)
         own, unseen = _with_partner(result, together, own, unseen, linear)
@@ -190,8 +191,6 @@ def unseen_scores(result: Result, of: Scores, own: Tensor, said: Unseen, joins: 
         unseen=unseen,
         views=views,
         near=said.near,
-        raw=own_scale(unseen, sure),
-        cautious=of == "logits",
         together=together,
     )
 
@@ -218,16 +217,21 @@ def judged_labels(
             thin=thin_votes(given / len(votes.table), given / len(votes.annotators)),
         )
         return judged, fit_scale(heard.unseen, crowd.posterior)
-    judged, before = judge_many(evidence, rule, seed=seed), _before_review(result.task)
-    scale = link_scale(
-        heard.unseen,
-        judged,
-        before,
-        raw=heard.raw,
-        cautious=heard.cautious,
-        seen=heard.seen,
-    )
-    return judged, scale
+    judged = judge_many(evidence, rule, seed=seed)
+    return judged, link_scale(heard, judged, _before_review(result.task))
+
+
+def link_scale(heard: Heard, judged: Judgement, labels: Tensor) -> float:
+    """How sure predictions may be, by what was found of the given labels (N,) before review.
+
+    Networks that have seen the labels look surer than they are of others: for these the scale fits
+    the judge's posterior, or, if nothing can be trusted, stays that of the method.
+    """
+    if heard.raw is None:
+        return halfway(heard.unseen, rights(heard.unseen, judged, labels, heard.views, heard.near))
+    if judged.trust.level == "none":
+        return heard.raw
+    return fit_scale(heard.unseen, torch.from_numpy(judged.posterior))
 
 
 def _with_partner(

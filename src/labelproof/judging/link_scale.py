@@ -1,86 +1,81 @@
-"""How sure predictions may be: the scale of the link, by held-out scores and what the judge found.
+"""How sure predictions may be: the scale of the link.
 
-Shapes: C classes, N training examples.
+Predictions should be as sure on average as they are right. How often they are right is estimated
+twice: by the judge's noise model, and by how often different models agree (`sharpness`). Neither
+is always the better one, so the scale lies halfway between the two.
+
+Shapes: C classes, N training examples, V views.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import one_hot
 
 from labelproof.judging.judgement import Judgement
-from labelproof.judging.numbers import minimise
+from labelproof.judging.numbers import Floats, minimise
+from labelproof.judging.sharpness import Near, share_right
 
-LINK_EXAMPLES = 150  # at which the link goes half of the way to the judge's posterior
-MIDDLE = 1.25  # how much surer a link is where nobody can tell wrong labels from hard examples,
-FEW = 1000  # up to so many examples, and less with more
 MOST = 200_000  # examples that a scale is fitted to
-LESS = 0.25  # of that way is not gone where the model was misled
-FEWER = 300  # the same where the judge is less sure than the method
+ABOVE_CHANCE, SUREST = 1.05, 0.995  # how sure predictions are at least, times 1 / C, and at most
+BOUNDS = (math.log(1e-3), math.log(1e3))  # of the logarithm of a scale
 
 
-def link_scale(
-    values: Tensor,
-    judged: Judgement,
-    labels: Tensor,
-    *,
-    raw: float,
-    cautious: bool,
-    seen: bool = False,
-) -> float:
-    """The scale of the link for held-out scores of what predicts.
+def rights(
+    values: Tensor, judged: Judgement, labels: Tensor, views: Floats, near: Near | None
+) -> tuple[float, ...]:
+    """How often predictions are right, by the noise model and, with two views, by agreement.
 
-    Fitted to the given labels, a scale is right where all labels are, and too small where some are
-    wrong. The judge's posterior moves it from there: nearly all of the way (of its logarithm) with
-    thousands of examples, half of it with 150, not at all where no noise is sure, and a little less
-    where the model was misled. A method that is trained as a Dirichlet is cautious by itself:
-    where the judge is unsure, the link is not more so. Where labels that the model contradicts
-    may be wrong or hard, it takes a middle way. Where nothing can be trusted, the given labels
-    alone decide, or, if networks have seen them, nobody.
+    Never less often than they name the given label: wrong labels do not make models better.
 
     Args:
-        values: (N, C) held-out scores.
+        values: (N, C) held-out scores of what predicts.
         judged: what was found of the labels.
         labels: (N,) given labels before any review.
-        raw: the scale at which the scores are as sure as the method's own probabilities.
-        cautious: whether the method is a Dirichlet.
-        seen: whether the scores are of networks that were trained on the labels.
+        views: (V, N, C) of single models.
+        near: what neighbours say of some examples, where no view has those of all.
     """
-    trust = judged.trust
-    if trust.level == "none" and seen:
-        return raw
-    known = one_hot(spread_rows(labels), values.shape[1]).double()
-    scale = given = fit_scale(spread_rows(values), known)
-    if trust.level == "none":
-        return given
-    if trust.ambiguous or judged.noise_interval[0] > 0:
-        true = fit_scale(values, torch.from_numpy(judged.posterior))
-        way = len(values) / (len(values) + LINK_EXAMPLES) * (1 - LESS * trust.misled)
-        scale = given * (true / given) ** way
-    unsure = trust.level == "caution" and cautious and scale < raw
-    scale = raw if unsure else scale
-    few = FEW if trust.ambiguous else FEWER if unsure else 0
-    return float(scale * MIDDLE ** min(1.0, few / len(values)))
+    predicted, given, classes = values.argmax(1).numpy(), labels.numpy(), values.shape[1]
+    found = [1 - judged.trust.model_error]
+    some = slice(None, None, step_of(len(given))) if near is None else near.rows
+    said = views[:, some].argmax(2)
+    if near is not None:
+        said = np.concatenate([said, near.said[None]])
+    if len(said) > 1:
+        found.append(share_right(said, predicted[some], given[some], classes))
+    agreement = float((predicted == given).mean())
+    return tuple(max(each, agreement) for each in found)
 
 
-def own_scale(values: Tensor, own: Tensor) -> float:
-    """The scale at which scores (N, C) are as sure on average as probabilities (N, C)."""
-    values, own = spread_rows(values), spread_rows(own)
-    sure = own.amax(1).mean().item()
-    low, high = math.log(1e-3), math.log(1e3)
+def halfway(values: Tensor, shares: Sequence[float]) -> float:
+    """The scale of scores (N, C) halfway between those that are as sure as each share says."""
+    scales = [math.log(sure_scale(values, share)) for share in shares]
+    return math.exp(sum(scales) / len(scales))
+
+
+def sure_scale(values: Tensor, share: float) -> float:
+    """The scale at which the likeliest class of scores (N, C) has this probability on average."""
+    values, (low, high) = spread_rows(values), BOUNDS
+    share = min(max(share, ABOVE_CHANCE / values.shape[1]), SUREST)
     for _ in range(40):
         middle = (low + high) / 2
-        less = (math.exp(middle) * values).softmax(1).amax(1).mean().item() < sure
+        less = (math.exp(middle) * values).softmax(1).amax(1).mean().item() < share
         low, high = (middle, high) if less else (low, middle)
     return math.exp(low)
 
 
 def spread_rows(values: Tensor) -> Tensor:
     """Rows (N, C) spread evenly over very many, all of fewer: one number needs no more."""
-    return values[:: -(-len(values) // MOST)]
+    return values[:: step_of(len(values))]
+
+
+def step_of(size: int) -> int:
+    """Every how manieth row is taken."""
+    return max(1, -(-size // MOST))
 
 
 def fit_scale(values: Tensor, target: Tensor) -> float:
