@@ -19,6 +19,7 @@ from cases import CASES, WITH_EDL
 from forks import forks
 from labelproof.__main__ import main
 from labelproof.data.examples import Inputs
+from labelproof.nets import sockets
 from labelproof.training import ranks
 
 WORLD = 2
@@ -111,10 +112,19 @@ def read_rows(name: str, size: int) -> tuple[int, Outcome]:
     return Counting.taken, outcome(result)
 
 
-def command(rank: int, port: int, words: list[str]) -> None:
-    """`labelproof ...` as one of the processes that `torchrun` starts."""
+def command(rank: int, port: int, words: list[str], log: Path | None = None) -> None:
+    """`labelproof ...` as one of the processes that `torchrun` starts.
+
+    With a log, as on a machine of its own: no machine sees the sockets of another.
+    """
     torch.set_num_threads(1)
     place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "LOCAL_RANK": str(rank)}
     os.environ.update(place, RANK=str(rank), WORLD_SIZE=str(WORLD))
+    if log:
+        sockets.MOST = 0
+        os.environ["LOCAL_RANK"] = "0"
+        with log.open("wb") as file:
+            for stream in (1, 2):
+                os.dup2(file.fileno(), stream)
     sys.argv = ["labelproof", *words]
     main()

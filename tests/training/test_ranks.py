@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -115,10 +116,11 @@ def free_port() -> int:
         return int(door.getsockname()[1])
 
 
-def run_pair(arguments: list[str]) -> list[int | None]:
+def run_pair(*commands: list[str], logs: Sequence[Path | None] = (None, None)) -> list[int | None]:
     """Exit codes of a pair of `labelproof` processes."""
     context, port = forks(), free_port()
-    both = [context.Process(target=pair.command, args=(r, port, arguments)) for r in range(2)]
+    given = zip(range(2), (port, port), commands, logs, strict=True)
+    both = [context.Process(target=pair.command, args=each) for each in given]
     for process in both:
         process.start()
     for process in both:
@@ -133,7 +135,7 @@ def clean(folder: Path) -> dict[str, float]:
 
 
 def test_one_process_of_a_pair_writes_the_run(data, tmp_path):
-    assert run_pair(words(data, tmp_path / "two", 5, "folds")) == [0, 0]
+    assert run_pair(*[words(data, tmp_path / "two", 5, "folds")] * 2) == [0, 0]
     assert RUNNER.invoke(application(), words(data, tmp_path / "one", 5, "folds")).exit_code == 0
     two, one = clean(tmp_path / "two"), clean(tmp_path / "one")
     assert two == pytest.approx(one, abs=1e-4)
@@ -219,8 +221,11 @@ def machines(script: Path, *commands: list[str]) -> list[subprocess.Popen[str]]:
     ]
 
 
-def said_by(running: list[subprocess.Popen[str]]) -> list[str]:
-    return [process.communicate(timeout=pair.PATIENCE)[0] for process in running]
+def two_machines(folder: Path, *commands: list[str]) -> tuple[list[int | None], list[str]]:
+    """Exit codes and what was said, by processes that need not import PyTorch anew."""
+    logs = [folder / f"machine-{rank}.log" for rank in range(2)]
+    codes = run_pair(*commands, logs=logs)
+    return codes, [log.read_text() for log in logs]
 
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
@@ -231,15 +236,14 @@ def test_two_machines_train_one_model_and_go_on_after_one_was_lost(data, tmp_pat
     running = machines(script, *commands)
     wait_for_epochs(tmp_path / "run", 3, *running)
     os.kill(child_of(running[1].pid, 1), signal.SIGKILL)
-    first, _ = said_by(running)
+    first, _ = [process.communicate(timeout=pair.PATIENCE)[0] for process in running]
     assert all(process.returncode != 0 for process in running)
     assert "another process of this run ended" in first
     assert "--resume" in first
-    again = machines(script, *commands)
-    said_by(again)
-    assert [process.returncode for process in again] == [0, 0]
+    assert two_machines(tmp_path, *commands)[0] == [0, 0]
     assert not (tmp_path / "other").exists()
-    said_by(machines(script, *([words(data, tmp_path / "whole", 80, "quick")] * 2)))
+    whole = [words(data, tmp_path / "whole", 80, "quick")] * 2
+    assert two_machines(tmp_path, *whole)[0] == [0, 0]
     assert clean(tmp_path / "run") == clean(tmp_path / "whole")
 
 
@@ -253,5 +257,7 @@ def test_machines_that_train_different_things_are_told_so(data, tmp_path):
         "expected the same command for every process": [*ours, "--seed", "1"],
     }
     for sentence, command in theirs.items():
-        assert all(sentence in said for said in said_by(machines(tmp_path / "s.py", ours, command)))
+        codes, said = two_machines(tmp_path, ours, command)
+        assert 0 not in codes
+        assert all(sentence in each for each in said)
     assert not (tmp_path / "run").exists()
