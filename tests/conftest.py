@@ -28,3 +28,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collection_finish() -> None:
     """All that was imported stays: the search for garbage need not go through it each time."""
     gc.freeze()
+
+
+@pytest.fixture
+def five_folds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many folds for few examples as for more: half the time where their number is no matter."""
+    monkeypatch.setattr("labelproof.judging.crossfit.FEW", 0)

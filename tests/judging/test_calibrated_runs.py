@@ -30,6 +30,7 @@ def again(problem: Problem, name: str = "ce") -> Retraining:
     return Retraining(task=problem.task, method=CASES[name], trunk=problem.trunk, device=CPU)
 
 
+@pytest.mark.usefixtures("five_folds")
 @pytest.mark.parametrize("name", ["ce", "dpc", "edl", "elr_plus"])
 def test_a_run_is_calibrated_and_its_accuracy_stays(name: str) -> None:
     problem = blobs(120, noise=0.3)
@@ -43,7 +44,7 @@ def test_a_run_is_calibrated_and_its_accuracy_stays(name: str) -> None:
     assert torch.allclose(judged.probabilities.sum(1), torch.ones(120), atol=1e-5)
     assert found.link.of == ("logits" if name in ("dpc", "edl") else "log-probabilities")
     assert ((judged.clean >= 0) & (judged.clean <= 1)).all()
-    assert found.folds == 10
+    assert found.folds == 5
     assert found.judgement is not None
     assert len(found.judgement.weights) == 3  # folds, regression, neighbours
 
