@@ -8,15 +8,19 @@ from pathlib import Path
 import pytest
 from sklearn import datasets
 
+from labelproof.recipes.recipe import recipes_of
+
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("five_folds")
 def test_python_blocks_run(tmp_path, monkeypatch):
-    """On a few of the examples, so that it takes seconds."""
+    """On a few of the examples and in few steps, so that it takes seconds."""
     x, y = datasets.load_digits(return_X_y=True)
     monkeypatch.setattr(datasets, "load_digits", lambda return_X_y: (x[:200], y[:200]))
+    monkeypatch.setitem(recipes_of("dpc").vectors, "steps", 20)
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", README, flags=re.S)
     assert blocks
