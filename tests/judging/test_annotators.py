@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -18,7 +20,7 @@ from labelproof.judging.agreement import (
     most_confused,
 )
 from labelproof.judging.annotators import dawid_skene, fit_checked, fit_crowd
-from labelproof.judging.crowd_em import Knobs, agreeing_scale, em, known_of
+from labelproof.judging.crowd_em import Crowd, Knobs, agreeing_scale, em, known_of
 from labelproof.judging.vote_labels import labels_from_votes
 from labelproof.judging.vote_weights import crowdlab
 
@@ -282,11 +284,18 @@ def test_intervals_of_quality_hold_where_errors_are_shared(size: int, seeds: int
     assert sum(inside) >= 3 * seeds - 1
 
 
+@cache
+def unchecked() -> tuple[Votes, torch.Tensor, torch.Tensor, Crowd]:
+    """People who share errors, and what follows before anything is checked."""
+    made = lured(1, size=2000, people=10, each=2, skill=(0.6, 0.9), follow=0.5)
+    votes, _, scores = made
+    return *made, fit_crowd(votes, 5, scores)
+
+
 @pytest.mark.parametrize("doubtful", [True, False])
 def test_checks_do_not_count_as_disagreement(doubtful: bool) -> None:
     """What a person tells is knowledge: annotators' intervals do not widen by it."""
-    votes, truth, scores = lured(1, size=2000, people=10, each=2, skill=(0.6, 0.9), follow=0.5)
-    before = fit_crowd(votes, 5, scores)
+    votes, truth, scores, before = unchecked()
     checked = before.posterior.max(1).values.argsort()[:300] if doubtful else torch.arange(300)
     told = torch.full((2000,), -1)
     told[checked] = truth[checked]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from labelproof.judging import many_labels
-from labelproof.judging.judgement import Evidence, judge_labels
+from labelproof.judging.judgement import Evidence, Judgement, judge_labels
 from labelproof.judging.numbers import log_softmax
 from labelproof.judging.suspects import Rule
 from labelproof.judging.trust import Trust
@@ -26,9 +26,13 @@ def evidence() -> tuple[Evidence, np.ndarray]:
     return Evidence(views=scores[None], given=given), wrong
 
 
-def test_parts_say_what_the_whole_says(evidence, monkeypatch):
+@pytest.fixture(scope="module")
+def whole(evidence) -> Judgement:
+    return judge_labels(evidence[0])
+
+
+def test_parts_say_what_the_whole_says(evidence, whole, monkeypatch):
     told, wrong = evidence
-    whole = judge_labels(told)
     assert many_labels.judge_many(told).p_clean.tolist() == whole.p_clean.tolist()  # one part
     monkeypatch.setattr(many_labels, "PART", 2000)
     parts = many_labels.judge_many(told)
@@ -58,21 +62,21 @@ def test_a_budget_is_for_all_parts_together(evidence, monkeypatch, budget):
     assert found.precision_interval[0] <= found.precision <= found.precision_interval[1]
 
 
-def test_reviewed_labels_and_rare_classes_are_in_every_part(evidence, monkeypatch):
+def test_reviewed_labels_and_rare_classes_are_in_every_part(evidence, whole, monkeypatch):
     monkeypatch.setattr(many_labels, "PART", 2000)
     told = evidence[0]
     fixed = np.zeros(N, dtype=bool)
-    fixed[np.flatnonzero(judge_labels(told).suspects)[:24]] = True
+    fixed[np.flatnonzero(whole.suspects)[:24]] = True
     given = told.given.copy()
     given[::120] = C  # a class of fifty
     views = np.concatenate([told.views, np.full((1, N, 1), -6.0)], 2)
     views[0, ::120, C] = 3.0
-    whole = Evidence(views=views, given=given, fixed=fixed, original=given)
-    rows = many_labels.split(whole, 3, np.random.default_rng(0))
+    changed = Evidence(views=views, given=given, fixed=fixed, original=given)
+    rows = many_labels.split(changed, 3, np.random.default_rng(0))
     needed = set(np.flatnonzero(fixed | (given == C)).tolist())
     assert all(needed <= set(part.tolist()) for part in rows)
     assert sorted({int(i) for part in rows for i in part}) == list(range(N))
-    rare = many_labels.judge_many(whole).by_class[C]
+    rare = many_labels.judge_many(changed).by_class[C]
     assert rare.judged
     assert rare.given == 50
 

@@ -9,7 +9,7 @@ import torch
 
 from labelproof.data.examples import Resident
 from labelproof.data.task import Task
-from labelproof.data.votes import Votes
+from labelproof.data.votes import Votes, majority
 from labelproof.functional.softmax_regression import cross_fit, folds_of
 from labelproof.judging.vote_labels import labels_from_votes, with_targets
 from labelproof.training.run import Run
@@ -27,7 +27,7 @@ def voted_task(right: float, people: int) -> tuple[Task, torch.Tensor]:
     views = VectorViews(mean=torch.zeros(6), std=torch.ones(6))
     task = Task(
         x=Resident(torch.from_numpy(x)),
-        y=labels_from_votes(votes, 3).labels,
+        y=majority(votes, 3),
         classes=("a", "b", "c"),
         views=views,
         kind="vectors",
@@ -42,7 +42,8 @@ def test_votes_that_agree_keep_hard_labels_and_doubtful_ones_become_soft() -> No
     assert kept.targets is None
     assert why.startswith("Training uses the given labels")
     doubtful, _ = voted_task(0.4, 2)
-    soft, why = with_targets(doubtful, labels_from_votes(doubtful.votes, 3))
+    chosen = labels_from_votes(doubtful.votes, 3)
+    soft, why = with_targets(replace(doubtful, y=chosen.labels), chosen)
     assert soft.targets is not None
     assert why.startswith("Training uses the ")
     assert torch.allclose(soft.targets.sum(1), torch.ones(400))
