@@ -114,13 +114,14 @@ def as_child(words: list[str], log: str, env: dict[str, str]) -> None:
     child.main()
 
 
-def lead_bench(cell: Cell, out: Path) -> None:
-    """A bench of one cell in this process, which leads a group that its run belongs to."""
+def lead_bench(*words: object, cell: Cell | None = None) -> None:
+    """A bench, of one cell if given, in this process, which leads a group that runs belong to."""
     os.setsid()
     stand_in = {**vars(subprocess), "Popen": partial(forked, context=get_context("fork"))}
     runner.subprocess = SimpleNamespace(**stand_in)  # type: ignore[assignment]
-    command.experiment = lambda name: trial(cell)
-    sys.argv = ["labelproof", "bench", "trial", "--out", str(out)]
+    if cell:
+        command.experiment = lambda name: trial(cell)
+    sys.argv = ["labelproof", "bench", *map(str, words)]
     main()
 
 

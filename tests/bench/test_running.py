@@ -12,6 +12,7 @@ import sys
 import time
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, replace
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
@@ -52,7 +53,7 @@ def gone(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().split(") ")[1][0] == "Z"
 
 
-def children(process: subprocess.Popen[str]) -> list[int]:
+def children(process: subprocess.Popen[str] | BaseProcess) -> list[int]:
     """The runs at work for a bench."""
     listed = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
     return [int(pid) for pid in listed.split()]
@@ -62,7 +63,7 @@ def children(process: subprocess.Popen[str]) -> list[int]:
 def test_ctrl_c_stops_the_runs_which_go_on_and_end_with_a_bench_that_was_killed(
     vectors_npz, tmp_path
 ):
-    words = (*VECTORS, "--data", vectors_npz, "--epochs", 100_000, "--out", "b")
+    words = (*VECTORS, "--data", vectors_npz, "--epochs", 100_000, "--out", tmp_path / "b")
     process = bench_process(*words, cwd=tmp_path)
     wait_for(lambda: len(epochs(tmp_path / "b")) >= 1)
     first = children(process)
@@ -74,13 +75,15 @@ def test_ctrl_c_stops_the_runs_which_go_on_and_end_with_a_bench_that_was_killed(
     assert "labelproof bench vectors" in text
     assert all(map(gone, first))
     before = len(epochs(tmp_path / "b"))
-    process = bench_process(*words, cwd=tmp_path)
+    process = forks().Process(target=lead_bench, args=words)
+    process.start()
     wait_for(lambda: len(epochs(tmp_path / "b")) > before)
     log = next((tmp_path / "b" / "cells").glob("*.log")).read_text()
     assert "done before" in log  # continued, not started anew
     second = children(process)
+    assert second
     process.kill()
-    process.wait()
+    process.join()
     wait_for(lambda: all(map(gone, second)), 60)
 
 
@@ -94,7 +97,8 @@ def test_a_killed_group_of_processes_goes_on_where_it_stopped(
     labelproof, of_cells, vectors_npz, tmp_path
 ):
     cell, out = longer_cell(vectors_npz), tmp_path / "b"
-    process = forks().Process(target=lead_bench, args=(cell, out))
+    words = ("trial", "--out", out)
+    process = forks().Process(target=lead_bench, args=words, kwargs={"cell": cell})
     process.start()
     wait_for(lambda: len(epochs(out)) >= 2)
     os.killpg(process.pid, signal.SIGKILL)  # bench and run at once, as a scheduler does
