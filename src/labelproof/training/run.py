@@ -59,7 +59,11 @@ class Run:
         self.rng.manual_seed(derive_seed(self._seed, f"epoch {epoch}"))
         if self.device_rng is not self.rng:
             self.device_rng.manual_seed(derive_seed(self._seed, f"views {epoch}"))
-        torch.manual_seed(derive_seed(self._seed, f"dropout {epoch}"))
+        dropout = derive_seed(self._seed, f"dropout {epoch}")
+        if self.device.type == "cpu":  # torch.manual_seed would write down the stack, three times
+            torch.default_generator.manual_seed(dropout)
+        else:
+            torch.manual_seed(dropout)
         self._loss_sum = torch.zeros((), device=self.device)
         self._steps = 0
 
