@@ -110,9 +110,10 @@ def test_with_many_examples_the_posterior_decides_more() -> None:
     fitted = fit_scale(data.scores, posterior)
     few = with_posterior(data.scores, 1.0, posterior)
     assert math.log(few) == pytest.approx(500 / 5500 * math.log(fitted))
-    again = 10
-    many = with_posterior(data.scores.repeat(again, 1), 1.0, posterior.repeat(again, 1))
-    assert math.log(many) == pytest.approx(0.5 * math.log(fitted), rel=1e-3)
+    scores, posterior = data.scores.repeat(10, 1), posterior.repeat(10, 1)
+    fitted = fit_scale(scores, posterior)
+    many = with_posterior(scores, 1.0, posterior)
+    assert math.log(many) == pytest.approx(0.5 * math.log(fitted))
 
 
 def test_where_nothing_can_be_trusted_the_posterior_has_no_say() -> None:
