@@ -15,7 +15,7 @@ from labelproof import metrics
 from labelproof.judging.calibration import Heard, link_scale
 from labelproof.judging.judgement import Evidence, Judgement, judge_labels
 from labelproof.judging.link import Link
-from labelproof.judging.link_scale import fit_scale, halfway, rights, sure_scale, with_posterior
+from labelproof.judging.link_scale import fit_scale, halfway, rights, sure_scale
 from labelproof.judging.numbers import log_softmax
 from labelproof.judging.sharpness import Near, share_right
 
@@ -102,24 +102,3 @@ def test_two_estimates_meet_halfway_on_a_logarithmic_scale() -> None:
     one, other = sure_scale(scores, 0.5), sure_scale(scores, 0.9)
     assert halfway(scores, (0.5, 0.9)) == pytest.approx(math.sqrt(one * other))
     assert halfway(scores, (0.5,)) == pytest.approx(one)
-
-
-def test_with_many_examples_the_posterior_decides_more() -> None:
-    data = drawn(size=500, noise=0.0, scale=2.0)
-    posterior = one_hot(data.truth).double()
-    fitted = fit_scale(data.scores, posterior)
-    few = with_posterior(data.scores, 1.0, posterior)
-    assert math.log(few) == pytest.approx(500 / 5500 * math.log(fitted))
-    scores, posterior = data.scores.repeat(10, 1), posterior.repeat(10, 1)
-    fitted = fit_scale(scores, posterior)
-    many = with_posterior(scores, 1.0, posterior)
-    assert math.log(many) == pytest.approx(0.5 * math.log(fitted))
-
-
-def test_where_nothing_can_be_trusted_the_posterior_has_no_say() -> None:
-    data = drawn(size=400, noise=0.3)
-    heard = heard_of(data)
-    judged = judged_of(heard, data)
-    none = replace(judged, trust=replace(judged.trust, level="none"))
-    shares = rights(data.scores, none, data.given, heard.views, None)
-    assert link_scale(heard, none, data.given) == halfway(data.scores, shares)

@@ -39,14 +39,7 @@ from labelproof.judging.judgement import (
     transition_of,
 )
 from labelproof.judging.link import Link, Scores, kind_of_scores, mean_scores
-from labelproof.judging.link_scale import (
-    fit_scale,
-    halfway,
-    rights,
-    spread_rows,
-    sure_scale,
-    with_posterior,
-)
+from labelproof.judging.link_scale import fit_scale, halfway, rights, spread_rows, sure_scale
 from labelproof.judging.many_labels import judge_many
 from labelproof.judging.numbers import Floats, log_softmax
 from labelproof.judging.sharpness import Near
@@ -234,12 +227,11 @@ def link_scale(heard: Heard, judged: Judgement, labels: Tensor) -> float:
     Networks that have seen the labels look surer than they are of others: for these the scale fits
     the judge's posterior, or, if nothing can be trusted, stays that of the method.
     """
-    values, none = heard.unseen, judged.trust.level == "none"
-    posterior = torch.from_numpy(judged.posterior)
-    if heard.raw is not None:
-        return heard.raw if none else fit_scale(values, posterior)
-    scale = halfway(values, rights(values, judged, labels, heard.views, heard.near))
-    return scale if none else with_posterior(values, scale, posterior)
+    if heard.raw is None:
+        return halfway(heard.unseen, rights(heard.unseen, judged, labels, heard.views, heard.near))
+    if judged.trust.level == "none":
+        return heard.raw
+    return fit_scale(heard.unseen, torch.from_numpy(judged.posterior))
 
 
 def _with_partner(

@@ -2,8 +2,7 @@
 
 Predictions should be as sure on average as they are right. How often they are right is estimated
 twice: by the judge's noise model, and by how often different models agree (`sharpness`). Neither
-is always the better one, so the scale lies halfway between the two. With very many examples it is
-fitted to what the judge says of each of them.
+is always the better one, so the scale lies halfway between the two.
 
 Shapes: C classes, N training examples, V views.
 """
@@ -22,7 +21,6 @@ from labelproof.judging.numbers import Floats, minimise
 from labelproof.judging.sharpness import Near, share_right
 
 MOST = 200_000  # examples that a scale is fitted to
-MANY = 5000  # examples with which their posterior counts as much as the shares do
 ABOVE_CHANCE, SUREST = 1.05, 0.995  # how sure predictions are at least, times 1 / C, and at most
 BOUNDS = (math.log(1e-3), math.log(1e3))  # of the logarithm of a scale
 
@@ -57,12 +55,6 @@ def halfway(values: Tensor, shares: Sequence[float]) -> float:
     """The scale of scores (N, C) halfway between those that are as sure as each share says."""
     scales = [math.log(sure_scale(values, share)) for share in shares]
     return math.exp(sum(scales) / len(scales))
-
-
-def with_posterior(values: Tensor, scale: float, posterior: Tensor) -> float:
-    """The scale moved towards the one that fits a posterior (N, C) best, further with larger N."""
-    share = len(values) / (len(values) + MANY)
-    return float(scale ** (1 - share) * fit_scale(values, posterior) ** share)
 
 
 def sure_scale(values: Tensor, share: float) -> float:
