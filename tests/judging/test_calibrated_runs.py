@@ -289,6 +289,7 @@ def test_the_way_of_the_link_by_hand(size: int) -> None:
     views = log_softmax(few.scores.numpy())[None]
     judged = judge_labels(Evidence(views=views, given=few.given.numpy()))  # nothing can be judged,
     judged = replace(judged, posterior=(2 * data.scores).softmax(1).numpy())  # but this was
+    judged = replace(judged, trust=replace(judged.trust, misled=0.0))
     given = fit_scale(data.scores, one_hot(data.given).double())
     true = fit_scale(data.scores, torch.from_numpy(judged.posterior))
 

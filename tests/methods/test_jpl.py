@@ -122,3 +122,16 @@ def test_the_filter_tells_right_from_wrong_labels():
 def test_stages_must_fit():
     with pytest.raises(BadInput, match="twice final"):
         JPL(epochs=10, final=5)
+
+
+def test_clean_labels_of_every_class_have_the_same_weight(monkeypatch):
+    run = blobs(size=60, noise=0.0).run()
+    state = METHOD.setup(run)
+    state.kept = torch.arange(60) < torch.where(run.y == 0, 60, 30)  # 20, 10 and 10 of a class
+    seen = []
+    monkeypatch.setattr(JPL, "epoch_on", lambda self, state, run, rows, w, first: seen.append(w))
+    METHOD.learn_clean(state, run)
+    assert seen[0].tolist() == pytest.approx([1.0, 2.0, 2.0])
+    state.kept &= run.y != 2
+    METHOD.learn_clean(state, run)
+    assert seen[1].tolist() == pytest.approx([1.0, 2.0, 0.0])
