@@ -67,7 +67,7 @@ def test_the_curve_is_of_the_labels_that_may_be_suspects() -> None:
 
 def test_what_is_said_of_a_class() -> None:
     labels = np.repeat([0, 1, 2], [40, 30, 10])
-    wrong = np.where(labels == 0, 0.25, 0.1)[None].repeat(2, 0)
+    wrong = np.where(labels == 0, 0.25, 0.02)[None].repeat(2, 0)
     reviewed = np.arange(80) < 8  # of the first class
     suspects = np.arange(80) % 2 == 0
     scores = log_softmax(3.0 * np.eye(3)[np.where(np.arange(80) % 4 == 0, 1, labels)])
@@ -80,6 +80,8 @@ def test_what_is_said_of_a_class() -> None:
     sd = math.sqrt(1 / 8 + (1.5 * 0.45) ** 2)  # of 32 labels eight are wrong
     assert first.noise_interval == pytest.approx(around(0.25, sd, sd))
     assert first.precision == pytest.approx(0.25)
+    sd = math.sqrt(1 + (1.5 * 0.45) ** 2)  # less than one wrong label is no less sure than one
+    assert second.noise_interval == pytest.approx(around(0.02, sd, sd))
     assert second.precision is None  # of fifteen suspects
     assert (third.noise_rate, third.noise_interval, third.reason) == (None, None, "why")
     assert first.agreement == pytest.approx(30 / 40)
