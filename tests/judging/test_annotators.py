@@ -9,7 +9,7 @@ import torch
 from scipy.stats import beta
 
 from labelproof.data.votes import Votes, majority, tied, vote_shares
-from labelproof.judging import annotators
+from labelproof.judging import agreement, annotators
 from labelproof.judging.agreement import (
     alpha_interval,
     annotator_quality,
@@ -23,7 +23,7 @@ from labelproof.judging.annotators import dawid_skene, fit_checked, fit_crowd
 from labelproof.judging.crowd_em import Knobs, agreeing_scale, em, known_of
 from labelproof.judging.summary import worth
 from labelproof.judging.vote_labels import labels_from_votes
-from labelproof.judging.vote_weights import crowdlab
+from labelproof.judging.vote_weights import agreement_with_others, crowdlab
 
 
 def crowd_of(
@@ -410,3 +410,17 @@ def test_a_further_vote_is_worth_less_the_more_votes_are_correlated() -> None:
     votes, _, _, _ = crowd_of(6, size=50, each=3)
     crowd = em(known_of(votes, 4), Knobs(temper=0.5, correlation=0.25))
     assert worth(votes, crowd) == pytest.approx(0.5 / 1.5)
+
+
+def test_the_interval_of_alpha_holds_the_middle_95_of_100_draws(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    votes, _, _, _ = crowd_of(6, size=50)
+    values = iter([0.5, *np.random.default_rng(0).permutation(201).tolist()])  # the votes', draws
+    monkeypatch.setattr(agreement, "_alpha", lambda _: next(values))
+    assert alpha_interval(votes, 4, draws=201) == pytest.approx((5.0, 195.0))
+
+
+def test_nobody_to_compare_with_is_no_disagreement() -> None:
+    votes = Votes(table=torch.tensor([[0, -1], [-1, 1]]), annotators=("a", "b"))
+    assert agreement_with_others(votes, 2).tolist() == [1.0, 1.0]

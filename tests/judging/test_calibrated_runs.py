@@ -25,7 +25,7 @@ from labelproof.judging.link_scale import LESS, fit_scale, link_scale, own_scale
 from labelproof.judging.numbers import log_softmax
 from labelproof.judging.summary import on_test, recalls, summarise, transition_error
 from labelproof.judging.suspects import Rule
-from labelproof.judging.verdict import Judged, judge
+from labelproof.judging.verdict import Judged, count_filled, judge
 from labelproof.judging.wording import noise, of_labels
 from labelproof.training.loop import Result
 from tiny import CPU, Problem, blobs
@@ -304,3 +304,12 @@ def test_the_way_of_the_link_by_hand(size: int) -> None:
     assert found(level="caution", ambiguous=True, low=0.0) == pytest.approx(usual * surer)
     assert found(cautious=True, level="good") == pytest.approx(usual)
     assert found(cautious=True, level="caution") == pytest.approx(9 * 1.25 ** min(1, 300 / size))
+
+
+def test_suspects_that_only_fill_the_list_are_counted(result: Result) -> None:
+    clean = torch.ones(90)
+    clean[:4] = torch.tensor([0.2, 0.5, 0.6, 0.4])
+    suspect = torch.arange(90) < 3
+    table = label_table(replace(result, clean=clean), suspect)
+    assert count_filled(table, Rule(budget=3)) == count_filled(table, Rule(precision=0.1)) == 2
+    assert count_filled(table, Rule()) == count_filled(table, None) == 0

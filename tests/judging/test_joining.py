@@ -190,6 +190,9 @@ def test_shares_and_factors_by_hand(labels: torch.Tensor) -> None:
     loud = (1 - share) * 2 + share * 3
     assert found.partner.network == pytest.approx(loud * (1 - share) / 2)
     assert found.partner.linear == pytest.approx(loud * share / 3)
+    assert "with weights of 24% and 76%" in found.sentence()
+    assert "predicted 95.0% of the given labels and a softmax regression 97.5%" in found.sentence()
+    assert found.describe(5)["fold_networks"] == 5
 
 
 def test_examples_of_rare_classes_count_more() -> None:
