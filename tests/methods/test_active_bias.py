@@ -72,3 +72,10 @@ def test_the_history_is_what_the_network_said_in_training():
 def test_warm_up_must_leave_epochs():
     with pytest.raises(BadInput, match="warmup must be smaller"):
         ActiveBias(epochs=5, warmup=5)
+
+
+def test_clean_is_the_mean_of_past_probabilities_and_the_last():
+    state, run = with_history(METHOD)
+    METHOD.score(state, run)
+    now = run.predict(state.learner.net).softmax(1)[torch.arange(3), run.y]
+    torch.testing.assert_close(state.clean, (HISTORY.sum(1) + now) / 4)
