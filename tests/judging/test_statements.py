@@ -13,7 +13,7 @@ from labelproof.judging.numbers import log_softmax
 from labelproof.judging.own_score import own_evidence, reviewed_curve
 from labelproof.judging.statements import by_class, precision_curve, precision_of, rate_interval
 from labelproof.judging.trust import Trust, trust_of, unjudged_classes
-from labelproof.judging.wording import left_alone
+from labelproof.judging.wording import left_alone, no_suggestion, of_labels
 
 
 def trust(**changes: object) -> Trust:
@@ -172,3 +172,20 @@ def test_five_classes_are_named_and_the_others_counted() -> None:
     assert told(5).endswith("3 (few), 4 (few).")
     assert told(7).endswith("3 (few), 4 (few) and 2 more.")
     assert left_alone({"by_class": [{"name": "a", "judged": True, "reason": ""}]}) == []
+
+
+def test_one_suspect_or_several_in_words() -> None:
+    assert no_suggestion(0.49).startswith("probably wrong")
+    assert not no_suggestion(0.5).startswith("probably wrong")
+
+    def first(suspects: int, filled: int = 0, level: str = "good") -> str:
+        summary = {"suspects": suspects, "suspects_filled": filled, "trust": {"level": level}}
+        return of_labels(summary, 200)[0]
+
+    assert first(1) == "1 of 200 labels looks wrong (0.5%)."
+    assert first(3) == "3 of 200 labels look wrong (1.5%)."
+    assert first(0) == "0 of 200 labels look wrong (0.0%)."
+    assert first(3, level="none") == "3 of 200 labels are the first to check (1.5%)."
+    assert first(0, level="none") == "The share of wrong labels cannot be estimated."
+    assert "1 looks wrong, and 2 are the next most likely" in first(3, filled=2)
+    assert "2 look wrong, and 1 is the next most likely" in first(3, filled=1)
