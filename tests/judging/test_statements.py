@@ -13,7 +13,7 @@ from labelproof.judging.numbers import log_softmax
 from labelproof.judging.own_score import own_evidence, reviewed_curve
 from labelproof.judging.statements import by_class, precision_curve, precision_of, rate_interval
 from labelproof.judging.trust import Trust, trust_of, unjudged_classes
-from labelproof.judging.wording import left_alone, no_suggestion, of_labels
+from labelproof.judging.wording import left_alone, no_suggestion, of_labels, precision
 
 
 def trust(**changes: object) -> Trust:
@@ -189,3 +189,16 @@ def test_one_suspect_or_several_in_words() -> None:
     assert first(0, level="none") == "The share of wrong labels cannot be estimated."
     assert "1 looks wrong, and 2 are the next most likely" in first(3, filled=2)
     assert "2 look wrong, and 1 is the next most likely" in first(3, filled=1)
+
+
+@pytest.mark.parametrize("suspects", [1, 9])
+def test_nearly_all_are_wrong_only_where_the_lower_end_says_so(suspects: int) -> None:
+    def told(low: float) -> str:
+        return precision({"suspects": suspects, "suspect_precision_interval": (low, 0.999)})[0]
+
+    assert "between 60% and 100%" in told(0.6).lower()
+    assert told(0.996) == (
+        "It is almost certainly wrong."
+        if suspects == 1
+        else "Nearly all of these 9 labels are wrong."
+    )
