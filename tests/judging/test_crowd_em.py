@@ -10,6 +10,7 @@ from scipy.special import expit, logit, softmax
 
 from labelproof.data.votes import Votes
 from labelproof.judging import crowd_em
+from labelproof.judging.annotators import fit_checked
 from labelproof.judging.crowd_em import Knobs, agreeing_scale, em, expected_counts, known_of
 
 TABLE = torch.tensor([[0, 0], [1, -1], [0, 1], [1, 1], [-1, 0]])
@@ -89,3 +90,12 @@ def test_em_ends_where_another_step_changes_nothing() -> None:
         assert crowd.confusion[who].numpy() == pytest.approx(matrix, abs=1e-3)
         step += np.log(matrix)[:, said[:, who]].T
     assert softmax(step, axis=1) == pytest.approx(posterior, abs=2e-3)
+
+
+def test_the_first_class_can_be_told_too() -> None:
+    told = torch.tensor([-1, 0, -1, -1, -1])
+    crowd = fit_checked(VOTES, 2, told=told)
+    assert crowd.posterior[1].tolist() == [1.0, 0.0]
+    assert crowd.untold is not None
+    assert crowd.untold.posterior[1, 1] > 0.5
+    assert fit_checked(VOTES, 2, told=torch.full((5,), -1)).untold is None

@@ -202,3 +202,11 @@ def test_without_a_ramp_the_whole_share_is_left_out_at_once():
     state = METHOD.setup(blobs(size=20).run())
     state.noise = 0.5
     assert replace(INCV(), ramp=0).kept_share(state, 0, 10) == pytest.approx(0.9)
+
+
+def test_an_epoch_tells_what_was_selected_and_how_much_noise_was_found():
+    run = blobs(size=40).run()
+    state = METHOD.setup(run)
+    state.selected[:30], state.noise = True, 0.25
+    run.begin(4)
+    assert METHOD.train(state, run) == {"selected": 0.75, "noise": 0.25}
