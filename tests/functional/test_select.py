@@ -308,3 +308,9 @@ def test_a_class_counts_where_its_probability_is_its_mean() -> None:
 def test_shares_of_labels_have_half_a_label_more_of_each_class() -> None:
     shares = fn.label_shares(torch.tensor([0, 0, 2]), 3)
     assert shares.tolist() == pytest.approx([2.5 / 4.5, 0.5 / 4.5, 1.5 / 4.5])
+
+
+def test_a_class_without_labels_counts_for_nobody() -> None:
+    probs = torch.tensor([[0.2, 0.1, 0.7], [0.1, 0.2, 0.7]]).repeat(6, 1)
+    labels = torch.arange(12) % 2
+    assert (fn.confident(probs.log(), labels) > 0.5).all()

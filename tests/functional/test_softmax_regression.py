@@ -188,3 +188,15 @@ def test_the_nested_fit_is_the_mean_of_fits_to_all_and_to_kept_labels() -> None:
 
 def test_penalties_go_from_strong_to_weak() -> None:
     assert list(softmax_regression.PENALTIES) == sorted(softmax_regression.PENALTIES)[::-1]
+
+
+def test_where_no_label_is_doubted_the_nested_fit_says_what_the_first_says_of_every_fold() -> None:
+    y = torch.arange(150) % 3
+    x = torch.randn(150, 5, generator=torch.Generator().manual_seed(0)) + 6 * torch.eye(3, 5)[y]
+    fold = folds_of(y, 5, torch.Generator().manual_seed(0))
+    first = cross_fit(x, y, 3, fold, penalties=(0.1,))
+    found = cross_fit_nested(x, y, 3, fold, fixed=torch.ones(150) > 0, penalties=(0.1,))
+    for k in range(5):
+        rows = fold == k
+        apart = found.log_probs[rows].exp() - first.log_probs[rows].exp()
+        assert apart.abs().max() < 0.005
