@@ -95,8 +95,10 @@ def try_changes(found: list[Change], tests: list[str], most: int | None) -> Coun
     counts: Counter[str] = Counter()
     seen: set[tuple[Path, str]] = set()
     for module, source, make in found:
+        if counts.total() == most:
+            break
         changed = make() or source
-        if counts.total() == most or changed == source or (module, changed) in seen:
+        if changed == source or (module, changed) in seen:
             continue
         seen.add((module, changed))
         with contextlib.suppress(SyntaxError):

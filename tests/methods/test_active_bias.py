@@ -89,3 +89,7 @@ def test_two_probabilities_are_a_history():
     variance = past.var(1, correction=0)
     expected = (variance + variance**2).sqrt()
     torch.testing.assert_close(METHOD.uncertainty(state), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_the_paper_smooths_by_the_mean_uncertainty():
+    assert ActiveBias().smooth == 1.0

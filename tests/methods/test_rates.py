@@ -23,6 +23,7 @@ from labelproof.methods.loss_correction import Forward
 from labelproof.methods.mentornet import MentorNet
 from labelproof.methods.mixup import Mixup
 from labelproof.methods.moit import MOIT
+from labelproof.methods.mwnet import MWNet
 from labelproof.methods.promix import ProMix
 from labelproof.methods.sat import SAT
 from labelproof.methods.sop import SOP, SOPPlus
@@ -77,6 +78,7 @@ PLANS: dict[str, tuple[Method, list[float]]] = {
         MOIT(**SHORT, plus=4, plus_lr=LR, plus_decay_at=(0.5,), neighbours=5, memory=4),
         stairs(4, 6, epochs=8) + stairs(2, epochs=4),
     ),
+    "mwnet": (MWNet(**SHORT, scout=2, meta=6), stairs(1, 2, epochs=2) + stairs(7, 8, epochs=10)),
     "promix": (ProMix(**SHORT, warmup=2), cosine(0.001)),
     "sat": (SAT(**SHORT, warmup=2), cosine()),
     "sop": (SOP(**SHORT), stairs(4, 8)),
