@@ -283,29 +283,6 @@ def test_the_share_of_wrong_labels_in_words() -> None:
     assert noise(told)[0].startswith("The share of wrong labels is between 0% and 20%")
 
 
-@pytest.mark.parametrize("size", [500, 2000])
-def test_the_way_of_the_link_by_hand(size: int) -> None:
-    data, few = drawn(size=size, noise=0.3, scale=2.0), drawn(size=40)
-    views = log_softmax(few.scores.numpy())[None]
-    judged = judge_labels(Evidence(views=views, given=few.given.numpy()))  # nothing can be judged,
-    judged = replace(judged, posterior=(2 * data.scores).softmax(1).numpy())  # but this was
-    judged = replace(judged, trust=replace(judged.trust, misled=0.0))
-    given = fit_scale(data.scores, one_hot(data.given).double())
-    true = fit_scale(data.scores, torch.from_numpy(judged.posterior))
-
-    def found(cautious: bool = False, low: float = 0.1, **trust: object) -> float:
-        told = replace(judged, noise_interval=(low, 0.5), trust=replace(judged.trust, **trust))
-        return link_scale(data.scores, told, data.given, raw=9.0, cautious=cautious)
-
-    usual = given * (true / given) ** (size / (size + 150))
-    assert found(level="good") == pytest.approx(usual)
-    assert found(level="good", low=0.0) == pytest.approx(given)  # no noise is sure
-    surer = 1.25 ** min(1.0, 1000 / size)  # wrong labels and hard examples look alike
-    assert found(level="caution", ambiguous=True, low=0.0) == pytest.approx(usual * surer)
-    assert found(cautious=True, level="good") == pytest.approx(usual)
-    assert found(cautious=True, level="caution") == pytest.approx(9 * 1.25 ** min(1, 300 / size))
-
-
 def test_suspects_that_only_fill_the_list_are_counted(result: Result) -> None:
     clean = torch.ones(90)
     clean[:4] = torch.tensor([0.2, 0.5, 0.6, 0.4])
