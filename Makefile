@@ -35,7 +35,7 @@ $(READY): pyproject.toml constraints.txt
 MODULE ?= functional/select.py
 TESTS ?= tests/functional tests/parity
 mutants: $(READY)
-	OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE $(BIN)/python benchmarks/mutants.py $(MODULE) $(TESTS)
+	OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE $(BIN)/python benchmarks/mutants.py $(MODULE) $(TESTS) $(if $(SAMPLE),--sample $(SAMPLE))
 
 # Hours, not minutes: attacks on a machine of its own, best as root (for small disks).
 campaign: $(READY)

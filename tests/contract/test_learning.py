@@ -10,8 +10,10 @@ import torch
 from cases import CASES
 from labelproof import metrics
 from labelproof.methods import METHODS
+from labelproof.training.learner import Learner
 from labelproof.training.loop import Result
 from labelproof.training.protocol import Phase
+from labelproof.training.run import Run
 from tiny import Problem, blobs, patterns
 
 ENOUGH = 0.75  # accuracy; guessing gives 0.33, and 40% of the labels are wrong
@@ -60,9 +62,17 @@ def assert_learns(problem: Problem, result: Result) -> None:
     assert metrics.error_auroc(wrong, -result.clean) > RANKED
 
 
-def test_learns_vectors(method):
+def test_learns_vectors_in_training_mode(method, monkeypatch):
+    step, modes = Run.step, set()
+
+    def note(self: Run, learner: Learner, *losses: torch.Tensor) -> None:
+        modes.add(learner.net.training)
+        step(self, learner, *losses)
+
+    monkeypatch.setattr(Run, "step", note)
     problem = blobs()
     result = problem.train(method)
+    assert False not in modes
     assert_learns(problem, result)
     assert len(result.history) == method.epochs
     assert result.history[-1]["test_accuracy"] > ENOUGH

@@ -266,3 +266,32 @@ def test_soft_cross_entropy():
     hard = F.one_hot(labels, 7).double()
     expected = F.cross_entropy(logits, labels, reduction="none")
     torch.testing.assert_close(fn.soft_cross_entropy(logits, hard), expected)
+
+
+def test_an_objective_is_cross_entropy_with_softmax():
+    logits, labels = example(4)
+    targets = F.softmax(logits.flip(0), dim=1)
+    plain = fn.Objective("ce", gamma_c=10.0, beta=0.5)
+    expected = F.cross_entropy(logits, labels, reduction="none")
+    torch.testing.assert_close(plain.of_labels(logits, labels), expected)
+    expected = F.cross_entropy(logits, targets, reduction="none")
+    torch.testing.assert_close(plain.of_targets(logits, targets), expected)
+    torch.testing.assert_close(plain.probability(logits), logits.softmax(1))
+    assert plain.divergence(logits, labels) is None
+    assert plain.log_evidence(logits) is None
+
+
+def test_an_objective_is_the_evidential_loss_with_gamma_shared_among_the_classes():
+    logits, labels = example(4)
+    edl = fn.Objective("edl", gamma_c=10.0, beta=0.5)
+    mass = logits.exp() + 2.5
+    probs = mass / mass.sum(1, keepdim=True)
+    divergence = 0.5 * dirichlet_kl(logits, labels, 2.5) / 4
+    torch.testing.assert_close(edl.probability(logits), probs)
+    torch.testing.assert_close(edl.log_probability(logits), probs.log())
+    torch.testing.assert_close(edl.divergence(logits, labels), divergence)
+    expected = divergence - probs.log()[torch.arange(6), labels]
+    torch.testing.assert_close(edl.of_labels(logits, labels), expected)
+    torch.testing.assert_close(edl.of_targets(logits, F.one_hot(labels, 4).double()), expected)
+    torch.testing.assert_close(edl.log_evidence(logits).exp(), logits.exp() / 2.5)
+    assert fn.Objective("edl", gamma_c=0.0, beta=0.5).log_evidence(logits) is logits

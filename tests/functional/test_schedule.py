@@ -51,3 +51,8 @@ def test_one_cycle_climbs_falls_and_has_its_peak_where_asked():
     for epoch, rate in points.items():
         assert fn.one_cycle(3.0, epoch, 16, peak=0.25) == pytest.approx(3 * rate)
     assert fn.one_cycle(1.0, 0, 16, peak=0.0) == 1.0
+
+
+def test_schedules_of_no_epochs_are_at_their_end():
+    assert fn.cosine_decay(0.1, 0, 0, floor=0.01) == pytest.approx(0.01)
+    assert fn.one_cycle(1.0, 0, 0) == 0.0

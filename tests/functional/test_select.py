@@ -297,3 +297,20 @@ def test_only_rare_classes_are_repeated() -> None:
     assert counts(0.5) == [640, 128, 160, 80]  # a fifth of the largest is not rare yet
     assert counts(1.0) == [640, 128, 640, 640]
     assert not len(fn.repeated(index[:0], labels[:0], 0.5, torch.Generator()))
+
+
+def test_a_class_counts_where_its_probability_is_its_mean() -> None:
+    probs = torch.tensor([[0.75, 0.25]]).expand(8, 2)  # the mean of each class, exactly
+    labels = torch.arange(8) % 2
+    assert ((fn.confident(probs.log(), labels) > 0.5) == (labels == 0)).all()
+
+
+def test_shares_of_labels_have_half_a_label_more_of_each_class() -> None:
+    shares = fn.label_shares(torch.tensor([0, 0, 2]), 3)
+    assert shares.tolist() == pytest.approx([2.5 / 4.5, 0.5 / 4.5, 1.5 / 4.5])
+
+
+def test_a_class_without_labels_counts_for_nobody() -> None:
+    probs = torch.tensor([[0.2, 0.1, 0.7], [0.1, 0.2, 0.7]]).repeat(6, 1)
+    labels = torch.arange(12) % 2
+    assert (fn.confident(probs.log(), labels) > 0.5).all()

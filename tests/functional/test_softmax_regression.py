@@ -140,3 +140,68 @@ def test_the_nested_fit_is_the_first_alone_where_it_predicts_worse(
     ((mean, own),) = asked
     assert torch.equal(own, first.log_probs)
     assert not torch.equal(mean, own)
+
+
+@pytest.mark.parametrize("shape", [(40, 12), (12, 40)])
+def test_the_unit_of_the_inputs_does_not_decide_which_directions_count(
+    shape: tuple[int, int],
+) -> None:
+    x = torch.randn(shape, generator=torch.Generator().manual_seed(3))
+    (usual, squares), (small, smaller) = eigenbasis(x), eigenbasis(1e-3 * x)
+    assert small.shape == usual.shape == (shape[1], 12)
+    assert torch.allclose(smaller, 1e-6 * squares, rtol=1e-3)
+
+
+def test_a_regression_is_worse_by_standard_errors() -> None:
+    """Of 400 labels, k fewer are sqrt(399 k / (400 - k)) errors: 1.4 for two, 1.7 for three."""
+    labels = torch.arange(400) % 4
+    sure = one_hot(labels, 4).double().mul(4).log_softmax(1)
+    wrong = sure.roll(1, 0)
+
+    def missing(count: int, said: torch.Tensor = sure) -> torch.Tensor:
+        return torch.where((torch.arange(400) < count)[:, None], wrong, said)
+
+    assert not predicts_worse(missing(2), sure, labels)
+    assert predicts_worse(missing(3), sure, labels)
+    # one label more is one error ahead: that all others are less likely does not matter then
+    less = torch.where(sure > -1, sure - 0.01, sure)
+    assert not predicts_worse(less, missing(1), labels)
+    # less likely by about five errors, and by about seven
+    for share, worse in ((25, False), (50, True)):
+        some = torch.where((torch.arange(400) < share)[:, None], less, sure)
+        assert predicts_worse(some, sure, labels) is worse
+
+
+def test_the_nested_fit_is_the_mean_of_fits_to_all_and_to_kept_labels() -> None:
+    x, y = made(300)
+    fold = folds_of(y, 5, torch.Generator().manual_seed(0))
+    first, found = cross_fit(x, y, 3, fold), cross_fit_nested(x, y, 3, fold)
+    kept = (fn.confident(first.log_probs, y) > 0.5).numpy()
+    assert 0 < kept.sum() < 300
+    model = LogisticRegression(C=1 / (first.penalty * kept.sum()), tol=1e-8, max_iter=1000)
+    want = model.fit(x.numpy()[kept], y.numpy()[kept]).predict_proba(x.numpy())
+    weight, bias = 2 * found.weight - first.weight, 2 * found.bias - first.bias
+    assert np.abs((x @ weight + bias).softmax(1).numpy() - want).max() < 1e-2
+    assert found.likelihood == pytest.approx(fn.of_label(found.log_probs, y).mean().item())
+    assert torch.allclose(found.log_probs.exp().sum(1), torch.ones(300), atol=1e-5)
+
+
+def test_penalties_go_from_strong_to_weak() -> None:
+    assert list(softmax_regression.PENALTIES) == sorted(softmax_regression.PENALTIES)[::-1]
+
+
+def test_where_no_label_is_doubted_the_nested_fit_says_what_the_first_says_of_every_fold(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    y = torch.arange(150) % 3
+    x = torch.randn(150, 5, generator=torch.Generator().manual_seed(0)) + 6 * torch.eye(3, 5)[y]
+    fold = folds_of(y, 5, torch.Generator().manual_seed(0))
+    first = cross_fit(x, y, 3, fold, penalties=(0.1,))
+    # what no fold fills must neither look like an answer nor give way to the first fit
+    monkeypatch.setattr(torch, "empty_like", lambda like: torch.full_like(like, torch.nan))
+    monkeypatch.setattr(softmax_regression, "predicts_worse", lambda *_: False)
+    found = cross_fit_nested(x, y, 3, fold, fixed=torch.ones(150) > 0, penalties=(0.1,))
+    for k in range(5):
+        rows = fold == k
+        apart = found.log_probs[rows].exp() - first.log_probs[rows].exp()
+        assert apart.abs().max() < 0.005

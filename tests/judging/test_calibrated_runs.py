@@ -19,7 +19,7 @@ from labelproof.judging.label_table import knowing_label, label_table
 from labelproof.judging.link import Link
 from labelproof.judging.summary import on_test, recalls, summarise, transition_error
 from labelproof.judging.suspects import Rule
-from labelproof.judging.verdict import Judged, judge
+from labelproof.judging.verdict import Judged, count_filled, judge
 from labelproof.judging.wording import noise, of_labels
 from labelproof.training.loop import Result
 from tiny import CPU, Problem, blobs
@@ -213,3 +213,12 @@ def test_the_share_of_wrong_labels_in_words() -> None:
     assert noise(known) == noise(told)  # no "between 0% and 0%"
     told["noise_rate_interval"] = (0.0, 0.2)
     assert noise(told)[0].startswith("The share of wrong labels is between 0% and 20%")
+
+
+def test_suspects_that_only_fill_the_list_are_counted(result: Result) -> None:
+    clean = torch.ones(90)
+    clean[:4] = torch.tensor([0.2, 0.5, 0.6, 0.4])
+    suspect = torch.arange(90) < 3
+    table = label_table(replace(result, clean=clean), suspect)
+    assert count_filled(table, Rule(budget=3)) == count_filled(table, Rule(precision=0.1)) == 2
+    assert count_filled(table, Rule()) == count_filled(table, None) == 0

@@ -5,10 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from scipy.ndimage import laplace
+from scipy.stats import binomtest
 from sklearn.datasets import load_digits
 
 from labelproof.judging.groups import by_group
 from labelproof.judging.health import (
+    NEAR,
+    Neighbours,
+    PictureNumbers,
     Share,
     leaks,
     merged_classes,
@@ -19,6 +24,7 @@ from labelproof.judging.health import (
     picture_faults,
     picture_numbers,
     rare_classes,
+    robust_scores,
     separation,
     split_classes,
     without_class,
@@ -215,3 +221,125 @@ def test_groups() -> None:
     ]
     assert found[0].low < 0.4 < found[0].high
     assert found[0].unusual == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize(("count", "of"), [(10, 100), (0, 30), (30, 30), (3, 7)])
+def test_shares_have_the_interval_of_wilson(count: int, of: int) -> None:
+    low, high = Share(count=count, of=of).interval
+    theirs = binomtest(count, of).proportion_ci(method="wilson")
+    assert (low, high) == pytest.approx((theirs.low, theirs.high), abs=1e-6)
+    assert Share(count=count, of=of).value == count / of
+
+
+def near_by_hand(index: list[int], distance: list[float]) -> Neighbours:
+    """One neighbour of each example."""
+    return Neighbours(
+        index=torch.tensor(index)[:, None], distance=torch.tensor(distance).double()[:, None]
+    )
+
+
+def test_pairs_are_listed_once_the_nearest_first() -> None:
+    near = near_by_hand([1, 0, 3, 2, 0], [0.02, 0.02, 0.01, 0.01, 0.3])
+    pairs = [(0, 1, pytest.approx(0.02)), (2, 3, pytest.approx(0.01))]
+    assert near_duplicates(near, 0.02) == pairs[::-1]
+    assert near_duplicates(near, 0.015) == pairs[1:]
+    test = near_by_hand([5, 7, 9], [0.02, 0.01, 0.3])
+    assert leaks(test, 0.02) == [(1, 7, pytest.approx(0.01)), (0, 5, pytest.approx(0.02))]
+    assert near_limit(near_by_hand([1, 0, 0], [0.1, 0.2, 0.3])) == pytest.approx(0.2 * NEAR)
+    assert near_limit(near_by_hand([1, 0, 0], [0.1, 0.2, 0.3]), 0.5) == pytest.approx(0.1)
+    assert near_limit(near_by_hand([1, 0], [0.0, 0.0])) == 1e-6
+
+
+def test_robust_scores_by_hand() -> None:
+    found = robust_scores(torch.tensor([1.0, 2.0, 3.0, 4.0, 100.0]).double())
+    assert (1.4826 * found).tolist() == pytest.approx([-2.0, -1.0, 0.0, 1.0, 97.0])
+
+
+def test_distances_over_decades_have_outliers_beyond_the_upper_fence() -> None:
+    distance = torch.logspace(-4, 0, 201).double()  # quartiles 0.001 and 0.1
+    near = near_by_hand([0] * 201, distance.tolist())
+    found = [row for row, _ in outliers(near)]
+    beyond = (distance > 0.1 + 1.7 * 0.099).nonzero().squeeze(1).tolist()
+    assert found == beyond[::-1]  # the farthest first
+    assert all(score < 2.2 for _, score in outliers(near))  # none by the log scale
+
+
+def test_classes_are_listed_from_the_worst() -> None:
+    mixed = torch.tensor(
+        [[0.7, 0.3, 0.0, 0.0], [0.3, 0.7, 0.0, 0.0], [0.0, 0.0, 0.6, 0.4], [0.0, 0.25, 0.4, 0.35]]
+    )
+    mixed[1, 3] = 0.25  # what they exchange must be above a quarter
+    assert [(a, b) for a, b, _ in merged_classes(mixed)] == [(2, 3), (0, 1)]
+    labels = torch.tensor([0] * 386 + [1] * 8 + [2] * 2 + [3] * 4)
+    assert rare_classes(labels, 4) == [(2, 2), (3, 4), (1, 8)]
+    assert rare_classes(torch.tensor([0] * 290 + [1] * 10), 3) == [(2, 0)]  # a tenth is enough
+
+
+def test_twenty_examples_are_needed_to_split_a_class() -> None:
+    rng = torch.Generator().manual_seed(0)
+    side = torch.where(torch.arange(40) % 2 == 0, 9.0, -9.0)
+    x = torch.randn(40, 4, generator=rng) + side[:, None] * torch.eye(4)[0]
+    x[20:] *= 2  # the second class spreads as its halves lie farther apart
+    x[20:, 0] += 9.0 * side[20:].sign()
+    labels = torch.arange(2).repeat_interleave(20)
+    found = split_classes(x, labels, 2)
+    assert {code for code, _ in found} == {0, 1}
+    assert found[0][1] > found[1][1] > 4
+    assert [code for code, _ in split_classes(x[1:], labels[1:], 2)] == [1]
+
+
+def test_numbers_of_pictures_by_other_libraries() -> None:
+    rng = torch.Generator().manual_seed(0)
+    pictures = torch.randint(0, 256, (5, 9, 12, 3), generator=rng, dtype=torch.uint8)
+    found = picture_numbers(pictures)
+    for row, picture in enumerate(pictures.numpy()):
+        grey = picture.astype(np.float64) @ [0.299, 0.587, 0.114] / 255
+        expected = {
+            "brightness": np.quantile(grey, 0.99),
+            "darkness": np.quantile(grey, 0.05),
+            "contrast": grey.std(ddof=1),
+            "sharpness": laplace(grey)[1:-1, 1:-1].std(ddof=1),
+        }
+        for name, value in expected.items():
+            assert getattr(found, name)[row].item() == pytest.approx(value, rel=1e-4)
+
+
+def test_faults_of_pictures_are_listed_from_the_worst() -> None:
+    usual = torch.linspace(0.9, 1.1, 21)
+    sharp = torch.cat([usual, torch.tensor([1e-4, 1e-5, 1e-6])])
+    bright, dark = torch.full((24,), 0.8), torch.full((24,), 0.1)
+    contrast = torch.full((24,), 0.3)
+    bright[[2, 5, 7]] = torch.tensor([0.3, 0.1, 0.33])
+    dark[[3, 4, 6]] = torch.tensor([0.92, 0.97, 0.89])
+    contrast[[23, 1]] = torch.tensor([0.001, 0.01])
+    dark[1] = 0.95  # blank, so not bright
+    found = picture_faults(
+        PictureNumbers(brightness=bright, darkness=dark, contrast=contrast, sharpness=sharp)
+    )
+    assert found.dark == [(5, pytest.approx(0.1)), (2, pytest.approx(0.3))]
+    assert found.bright == [(4, pytest.approx(0.97)), (3, pytest.approx(0.92))]
+    assert [row for row, _ in found.blank] == [23, 1]
+    assert [row for row, _ in found.blurred] == [22, 21]
+
+
+def test_regions_are_listed_from_the_worst() -> None:
+    near = near_by_hand([1, 0, 3, 2, 5, 4], [0.1] * 6)
+    given = torch.tensor([0.9, 0.9, 0.2, 0.1, 0.05, 0.05])  # a mean of 11/30, a third of it 11/90
+    assert failing(near, given) == [
+        (4, pytest.approx(0.05)),
+        (5, pytest.approx(0.05)),
+    ]
+    given[2] = 0.1
+    assert [row for row, _ in failing(near, given)] == [4, 5, 2, 3]
+
+
+def test_the_interval_of_a_group_by_hand() -> None:
+    clean = torch.cat([torch.full((50,), 0.6), torch.full((50,), 0.999), torch.full((4,), 0.01)])
+    labels = torch.arange(104) % 2
+    groups = ["a"] * 50 + ["b"] * 50 + ["c"] * 4
+    worst, usual, best = by_group(groups, clean, clean < 0.5, labels, 2)
+    half = 1.96 * (0.4 * 0.6 / 50) ** 0.5
+    assert (usual.low, usual.high) == pytest.approx((0.4 - half, 0.4 + half))
+    assert best.low == 0.0
+    assert worst.high == 1.0
+    assert usual.classes == [0.5, 0.5]

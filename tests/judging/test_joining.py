@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -167,3 +168,36 @@ def test_a_named_method_predicts_alone(tmp_path: Path) -> None:
     assert "The method dpc predicts alone." in page
     for text in (page, in_words(tmp_path / "run")):
         assert "after the last epoch (mean of the last ten" in text
+
+
+def named(missed: slice, labels: torch.Tensor, size: float) -> torch.Tensor:
+    """Logits that name every label but some, by this margin."""
+    said = labels.clone()
+    said[missed] = (labels[missed] + 1) % CLASSES
+    return size * torch.nn.functional.one_hot(said, CLASSES).float()
+
+
+def test_shares_and_factors_by_hand(labels: torch.Tensor) -> None:
+    network, linear = named(slice(0, 20), labels, 2.0), named(slice(20, 30), labels, 3.0)
+    found = join(network.double(), fitted(linear), labels)
+    # ahead on twenty, behind on ten of 400: a mean of 0.025, a variance of 0.074375
+    odds = math.exp(0.025 / math.sqrt(0.074375 / 400)) / PREFERENCE
+    share = odds / (1 + odds)
+    assert found.share == pytest.approx(share)
+    assert (found.network, found.linear) == (pytest.approx(0.95), pytest.approx(0.975))
+    assert found.partner is not None
+    # both are as loud together as each by its share
+    loud = (1 - share) * 2 + share * 3
+    assert found.partner.network == pytest.approx(loud * (1 - share) / 2)
+    assert found.partner.linear == pytest.approx(loud * share / 3)
+    assert "with weights of 24% and 76%" in found.sentence()
+    assert "predicted 95.0% of the given labels and a softmax regression 97.5%" in found.sentence()
+    assert found.describe(5)["fold_networks"] == 5
+
+
+def test_examples_of_rare_classes_count_more() -> None:
+    labels = torch.tensor([0] * 360 + [1] * 40)
+    common, rare = named(slice(0, 10), labels, 2.0), named(slice(390, 400), labels, 2.0)
+    level = 1 / (1 + PREFERENCE)
+    assert join(common.double(), fitted(rare), labels).share < level
+    assert join(rare.double(), fitted(common), labels).share > level

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 import torch
 from drawn import Drawn, drawn
 
+from labelproof.judging import judgement
 from labelproof.judging.judgement import (
     Evidence,
     Judgement,
@@ -16,6 +18,7 @@ from labelproof.judging.judgement import (
     knowing,
     transition_of,
 )
+from labelproof.judging.noise_samples import Explained
 from labelproof.judging.numbers import Floats, auroc, log_softmax
 from labelproof.judging.suspects import Rule
 
@@ -257,3 +260,79 @@ def test_the_same_seed_gives_the_same_judgement() -> None:
     data = drawn(size=300, noise=0.3)
     assert np.array_equal(judged(data).p_clean, judged(data).p_clean)
     assert torch.get_default_dtype() == torch.float32
+
+
+def explained_as(wrong: Floats, copied: float) -> Callable[..., Explained]:
+    """A noise model that believes this of every label (N,)."""
+
+    def explain(scores: Floats, labels: np.ndarray, *_: object, **__: object) -> Explained:
+        posterior = np.exp(log_softmax(scores))
+        return Explained(
+            posterior=posterior,
+            wrong=np.stack([wrong, wrong]),
+            truth=np.eye(scores.shape[1])[scores.argmax(1)],
+            copied=copied,
+        )
+
+    return explain
+
+
+def contradicting(size: int = 1200) -> tuple[Evidence, np.ndarray]:
+    """Sure scores, labels of which a tenth is another class, and which those are."""
+    truth = np.arange(size) % 3
+    against = np.arange(size) % 10 == 0
+    scores = log_softmax(4.0 * np.eye(3)[truth])
+    return Evidence(views=scores[None], given=np.where(against, (truth + 1) % 3, truth)), against
+
+
+@pytest.mark.parametrize(("reviewed", "ambiguous"), [(0, True), (9, True), (10, False)])
+def test_contradicted_labels_that_hardly_look_wrong_are_ambiguous_until_some_are_reviewed(
+    monkeypatch: pytest.MonkeyPatch, reviewed: int, ambiguous: bool
+) -> None:
+    told, against = contradicting()
+    monkeypatch.setattr(judgement, "explain", explained_as(np.where(against, 0.3, 0.01), 0.0))
+    fixed = (np.arange(1200) % 10 == 1) & (np.arange(1200) < 10 * reviewed)
+    found = judge_labels(replace(told, fixed=fixed, original=told.given))
+    assert fixed.sum() == reviewed
+    assert found.trust.ambiguous is ambiguous
+    assert np.array_equal(found.suspects, against if ambiguous else np.zeros(1200, dtype=bool))
+
+
+@pytest.mark.parametrize(("share", "ambiguous"), [(0.19, True), (0.21, False)])
+def test_a_fifth_of_the_contradicted_labels_must_look_wrong(
+    monkeypatch: pytest.MonkeyPatch, share: float, ambiguous: bool
+) -> None:
+    told, against = contradicting()
+    sure = against & (np.arange(1200) < share * 1200)
+    wrong = np.where(sure, 0.95, np.where(against, 0.1, 0.01))
+    monkeypatch.setattr(judgement, "explain", explained_as(wrong, 0.0))
+    assert judge_labels(told).trust.ambiguous is ambiguous
+
+
+@pytest.mark.parametrize(("copied", "hidden"), [(0.59, False), (0.61, True)])
+def test_wrong_labels_that_models_suggest_hide_their_number(
+    monkeypatch: pytest.MonkeyPatch, copied: float, hidden: bool
+) -> None:
+    told, against = contradicting()
+    monkeypatch.setattr(judgement, "explain", explained_as(np.where(against, 0.95, 0.01), copied))
+    found = judge_labels(told)
+    assert found.trust.level == "good"
+    assert found.trust.hidden is hidden
+    assert (found.noise_rate is None) is hidden
+
+
+@pytest.mark.parametrize("size", [900, 1200])
+def test_few_suspects_are_filled_up_to_the_expected_number_where_care_is_needed(
+    monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    truth = np.arange(size) % 3
+    told = Evidence(views=log_softmax(4.0 * np.eye(3)[truth])[None], given=truth)
+    wrong = np.where(np.arange(size) < 10, 0.9, 0.2)
+    monkeypatch.setattr(judgement, "explain", explained_as(wrong, 0.0))
+    found = judge_labels(told)
+    if found.trust.level == "caution":  # with fewer than a thousand examples
+        assert found.suspects.sum() == pytest.approx(wrong.sum(), abs=1)
+    else:
+        assert found.suspects.sum() == 10
+    assert found.suspects[:10].all()
+    assert found.trust.level == ("caution" if size < 1000 else "good")

@@ -10,6 +10,7 @@ import pytest
 from labelproof.judging import many_labels
 from labelproof.judging.judgement import Evidence, Judgement, judge_labels
 from labelproof.judging.numbers import log_softmax
+from labelproof.judging.statements import ClassVerdict, Point
 from labelproof.judging.suspects import Rule
 from labelproof.judging.trust import Trust
 
@@ -97,3 +98,34 @@ def test_what_makes_any_part_doubtful_counts_for_all() -> None:
     assert found.misled == 0.4
     assert found.model_error == pytest.approx(0.25)
     assert many_labels._trust([usual, replace(other, level="caution")], [1, 1]).level == "caution"
+
+
+def test_points_and_classes_of_parts_by_hand() -> None:
+    points = [
+        Point(suspects=10, precision=0.9, low=0.8, high=1.0),
+        Point(suspects=30, precision=0.5, low=0.4, high=0.6),
+    ]
+    whole = many_labels._point(points)
+    assert whole.suspects == 40
+    assert (whole.precision, whole.low, whole.high) == pytest.approx((0.6, 0.5, 0.7))
+    told = ClassVerdict(
+        given=100,
+        judged=True,
+        reason="",
+        noise_rate=0.1,
+        noise_interval=(0.0, 0.2),
+        suspects=10,
+        precision=0.8,
+        agreement=0.9,
+    )
+    other = replace(
+        told, given=300, noise_rate=0.3, noise_interval=(0.2, 0.6), suspects=30, precision=0.4
+    )
+    found = many_labels._verdict([told, other], 390, 35)
+    assert (found.given, found.suspects, found.judged) == (390, 35, True)
+    assert found.noise_rate == pytest.approx(0.25)
+    assert found.noise_interval == pytest.approx((0.15, 0.5))
+    assert found.precision == pytest.approx(0.5)
+    alone = replace(other, judged=False, reason="only 3 labels", noise_rate=None)
+    found = many_labels._verdict([told, alone], 390, 35)
+    assert (found.judged, found.reason, found.noise_rate) == (False, "only 3 labels", None)

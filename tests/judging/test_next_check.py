@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 
+from labelproof.judging import next_check
 from labelproof.judging.next_check import (
     check_order,
     copies_of,
     expected_gain,
     posterior_after,
 )
+from labelproof.judging.noise_model import NoiseModel
 
 
 def test_gain_is_the_chance_that_the_best_guess_is_wrong() -> None:
@@ -79,3 +82,36 @@ def test_checks_by_gain_beat_suspicion_and_chance() -> None:
     gain = accuracy(best.values.argsort())
     assert gain > accuracy(clean.argsort()) + 0.01
     assert gain > accuracy(torch.arange(1200)) + 0.01
+
+
+def test_a_confusion_counts_half_after_five_hundred_checks() -> None:
+    gain = np.append(np.full(600, 0.4), 0.21)
+    pairs = np.append(np.zeros(600, dtype=np.int64), 1)
+    # 0.4 / (1 + r / 500) falls below 0.21 between the ranks 452 and 453
+    assert check_order(gain, pairs).tolist().index(600) == 453
+
+
+def test_a_copy_counts_a_tenth() -> None:
+    gain = np.array([0.9, 0.88, 0.1, 0.08])
+    order = check_order(gain, np.arange(4), np.array([0, 0, 1, 2]))
+    assert order.tolist() == [0, 2, 1, 3]
+
+
+def test_the_model_is_fitted_to_as_many_examples_as_can_be_and_to_those_decided(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scores, given, truth = _noisy()
+    index, sizes = torch.arange(1100, 1200), []
+
+    class Noted(NoiseModel):
+        def __init__(self, scores, labels, told, prior=None) -> None:
+            sizes.append((len(scores), int((told >= 0).sum())))
+            super().__init__(scores, labels, told, prior)
+
+    monkeypatch.setattr(next_check, "NoiseModel", Noted)
+    posterior_after(scores, given, index, truth[index])
+    monkeypatch.setattr(next_check, "MOST", 3 * 50)
+    posterior_after(scores, given, index, truth[index])
+    assert sizes[0] == (1200, 100)
+    assert 100 <= sizes[1][0] <= 150
+    assert sizes[1][1] == 100

@@ -72,3 +72,24 @@ def test_the_history_is_what_the_network_said_in_training():
 def test_warm_up_must_leave_epochs():
     with pytest.raises(BadInput, match="warmup must be smaller"):
         ActiveBias(epochs=5, warmup=5)
+
+
+def test_clean_is_the_mean_of_past_probabilities_and_the_last():
+    state, run = with_history(METHOD)
+    METHOD.score(state, run)
+    now = run.predict(state.learner.net).softmax(1)[torch.arange(3), run.y]
+    torch.testing.assert_close(state.clean, (HISTORY.sum(1) + now) / 4)
+
+
+def test_two_probabilities_are_a_history():
+    state, _ = with_history(METHOD)
+    past = HISTORY[:, :2]
+    state.count[:], state.total[:] = 2, past.sum(1)
+    state.squares[:] = (past**2).sum(1)
+    variance = past.var(1, correction=0)
+    expected = (variance + variance**2).sqrt()
+    torch.testing.assert_close(METHOD.uncertainty(state), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_the_paper_smooths_by_the_mean_uncertainty():
+    assert ActiveBias().smooth == 1.0

@@ -131,3 +131,14 @@ def test_disagreement_needs_an_epoch():
 def test_published_settings_are_valid():
     for name in published_names("coteaching_plus"):
         assert published("coteaching_plus", name).together < 30
+
+
+def test_adam_changes_its_momentum_late():
+    method = replace(TINY, epochs=10, decay_from=0.4)
+    run = blobs().run()
+    state = method.setup(run)
+    for epoch, momentum in ((3, 0.9), (4, 0.1)):
+        run.begin(epoch)
+        method.prepare(state, run)
+        for learner in state.learners:
+            assert learner.optimiser.param_groups[0]["betas"] == (momentum, 0.999)

@@ -85,7 +85,12 @@ def changed(before: list[Tensor], net: nn.Module) -> bool:
 
 @pytest.mark.parametrize(
     ("settings", "heads"),
-    [({}, ["label", "mix"]), ({"lambda_u": 0.0}, ["label"]), ({"two_heads": False}, ["label"])],
+    [
+        ({}, ["label", "mix"]),
+        ({"lambda_u": 0.5}, ["label", "mix"]),
+        ({"lambda_u": 0.0}, ["label"]),
+        ({"two_heads": False}, ["label"]),
+    ],
 )
 def test_the_second_head_exists_only_where_a_loss_uses_it(problem, settings, heads):
     state = replace(SMALL, **settings).setup(problem.run())

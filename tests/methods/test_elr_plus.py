@@ -128,3 +128,18 @@ def test_it_learns_and_its_targets_find_wrong_labels():
     first, second = (side.targets for side in result.state.sides)
     given = (first + second).gather(1, problem.task.y[:, None]).squeeze(1)
     torch.testing.assert_close(result.clean, given / (first + second).sum(1))
+
+
+def test_time_passes_from_batch_to_batch(monkeypatch):
+    method, state, run, _ = prepared(lam_ramp=4.0)
+    loss, times = ELRPlus.mixed_loss, []
+
+    def note(self, side, batch, elapsed: float, run):
+        times.append(elapsed)
+        return loss(self, side, batch, elapsed, run)
+
+    monkeypatch.setattr(ELRPlus, "mixed_loss", note)
+    for epoch in (0, 1):
+        run.begin(epoch)
+        method.fit(*state.sides, run)
+    assert times == [0.0, 0.5, 1.0, 1.5]  # of two batches an epoch

@@ -112,3 +112,14 @@ def test_settings():
         Forward(epochs=1)
     with pytest.raises(BadInput, match="3 x 3 numbers"):
         Forward(transition=(1.0, 0.0, 0.0, 1.0)).setup(blobs(size=9).run())
+
+
+def test_without_held_out_labels_the_last_epoch_estimates():
+    method = Forward(epochs=8, batch=16, lr=0.05, hold_out=0.0)
+    state = method.setup(run := corrupted(size=100).run())
+    for epoch in range(3):
+        run.begin(epoch)
+        method.fit_given(state, run)
+    assert len(state.held) == 0
+    for name, value in state.best.state_dict().items():
+        assert torch.equal(value, state.first.net.state_dict()[name])

@@ -156,3 +156,57 @@ def test_folds_share_the_epochs_and_must_leave_some():
     assert INCV(epochs=3, validation=1).select_epochs == 0
     with pytest.raises(BadInput, match="validation must leave epochs"):
         INCV(epochs=400)
+
+
+def test_folds_take_turns_and_each_begins_anew(monkeypatch):
+    method = INCV(epochs=12, validation=8, rounds=2, batch=16, lr=0.02)
+    run = blobs(size=40).run()
+    state = method.setup(run)
+    begun, held, ended = [], [], []
+    start = INCV.start_fold
+
+    def note(self, state, run, fold: int) -> None:
+        begun.append((run.epoch, fold))
+        start(self, state, run, fold)
+
+    def half(self, state, held_out: int):
+        held.append(held_out)
+        return torch.arange(16)
+
+    def end(self, state, logits, run, held_out: int) -> None:
+        ended.append((run.epoch, held_out))
+
+    monkeypatch.setattr(INCV, "start_fold", note)
+    monkeypatch.setattr(INCV, "select", end)
+    monkeypatch.setattr(INCV, "training_half", half)
+    for epoch in range(8):
+        run.begin(epoch)
+        method.validate(state, run)
+    assert method.fold_epochs == 2
+    assert begun == [(0, 0), (2, 1), (4, 2), (6, 3)]
+    assert held == [1, 1, 0, 0, 1, 1, 0, 0]
+    assert ended == [(1, 1), (3, 0), (5, 1), (7, 0)]
+
+
+def test_clean_is_the_mean_of_the_verdict_and_of_both_networks():
+    run = blobs(size=20).run()
+    state = METHOD.setup(run)
+    state.selected[:10] = True
+    METHOD.score(state, run)
+    first, second = (run.predict(each.net).softmax(1) for each in state.learners)
+    given = ((first + second) / 2)[torch.arange(20), run.y]
+    torch.testing.assert_close(state.clean, (state.selected.float() + given) / 2)
+
+
+def test_without_a_ramp_the_whole_share_is_left_out_at_once():
+    state = METHOD.setup(blobs(size=20).run())
+    state.noise = 0.5
+    assert replace(INCV(), ramp=0).kept_share(state, 0, 10) == pytest.approx(0.9)
+
+
+def test_an_epoch_tells_what_was_selected_and_how_much_noise_was_found():
+    run = blobs(size=40).run()
+    state = METHOD.setup(run)
+    state.selected[:30], state.noise = True, 0.25
+    run.begin(4)
+    assert METHOD.train(state, run) == {"selected": 0.75, "noise": 0.25}

@@ -122,3 +122,30 @@ def test_the_filter_tells_right_from_wrong_labels():
 def test_stages_must_fit():
     with pytest.raises(BadInput, match="twice final"):
         JPL(epochs=10, final=5)
+
+
+def test_clean_labels_of_every_class_have_the_same_weight(monkeypatch):
+    run = blobs(size=60, noise=0.0).run()
+    state = METHOD.setup(run)
+    state.kept = torch.arange(60) < torch.where(run.y == 0, 60, 30)  # 20, 10 and 10 of a class
+    seen = []
+    monkeypatch.setattr(JPL, "epoch_on", lambda self, state, run, rows, w, first: seen.append(w))
+    METHOD.learn_clean(state, run)
+    assert seen[0].tolist() == pytest.approx([1.0, 2.0, 2.0])
+    state.kept &= run.y != 2
+    METHOD.learn_clean(state, run)
+    assert seen[1].tolist() == pytest.approx([1.0, 2.0, 0.0])
+
+
+def test_later_stages_learn_targets_by_weighted_cross_entropy(monkeypatch):
+    problem = blobs(size=16)
+    still = replace(problem.task.views, jitter=0.0)
+    run = replace(problem, task=replace(problem.task, views=still)).run()
+    state, losses = METHOD.setup(run), []
+    state.targets = torch.rand(16, 3, generator=torch.Generator().manual_seed(0)).softmax(1)
+    monkeypatch.setattr(type(run), "step", lambda self, learner, loss: losses.append(loss.item()))
+    run.begin(4)
+    METHOD.epoch_on(state, run, None, torch.tensor([1.0, 2.0, 5.0]), 4)
+    each = F.cross_entropy(run.predict(state.learner.net), state.targets, reduction="none")
+    weight = torch.tensor([1.0, 2.0, 5.0])[run.y]
+    assert losses == pytest.approx([((weight * each).sum() / weight.sum()).item()], rel=1e-4)

@@ -133,3 +133,36 @@ def test_settings_that_do_not_fit():
         MentorNet(kind="dd")
     with pytest.raises(BadInput, match="add up"):
         MentorNet(drop=(0.5, 17, 0.05, 80))
+
+
+@pytest.mark.parametrize(("method", "first"), [(METHOD, 0), (LEARNED, 6)])
+def test_percents_of_training_are_of_the_students_epochs(method, first, monkeypatch):
+    run = blobs(size=32).run()  # two batches
+    state = method.setup(run)
+    percents = []
+
+    def note(self, state, losses, percent: int):
+        percents.append(percent)
+        return torch.ones_like(losses)
+
+    monkeypatch.setattr(MentorNet, "weights", note)
+    for epoch in (0, 3, 5):
+        run.begin(first + epoch)
+        method.study(state, run)
+    assert percents == [0, 8, 50, 58, 83, 91]
+
+
+def test_a_new_student_has_no_memory_of_losses():
+    run = blobs(size=20).run()
+    state = LEARNED.setup(run)
+    before, state.level = state.learner, 3.0
+    run.begin(2)
+    LEARNED.start_anew(state, run)
+    assert state.learner is not before
+    assert state.level == 0.0
+
+
+def test_without_a_scout_labels_are_chosen_at_once():
+    state = replace(LEARNED, scout=0).setup(blobs(size=60).run())
+    assert len(state.tried) == 24
+    assert state.records.shape == (4, 24)

@@ -146,3 +146,36 @@ def test_fine_tuning_starts_with_a_new_classifier_on_the_old_trunk():
 def test_parts_must_fit():
     with pytest.raises(BadInput, match="plus must be smaller"):
         MOIT(epochs=10, plus=10)
+
+
+def test_labels_are_replaced_and_bootstrapped_from_the_epochs_that_were_set(monkeypatch):
+    run = blobs(size=40).run()
+    state = METHOD.setup(run)
+    seen, batches = [], type(run).batches
+
+    def note(self, size, rows=None, views=("weak",), **more):
+        seen.append(len(views))
+        return batches(self, size, rows, views, **more)
+
+    monkeypatch.setattr(type(run), "batches", note)
+    for epoch in (2, 3):  # a third view, which is not mixed, tells the network's own answer
+        run.begin(epoch)
+        METHOD.train(state, run)
+    for epoch in (4, 5):  # the same as a second view
+        run.begin(epoch)
+        METHOD.fine_tune(state, run)
+    assert seen == [2, 3, 1, 2]
+
+
+def test_bootstrapping_joins_label_and_own_answer(monkeypatch):
+    problem = blobs(size=16)
+    still = replace(problem.task.views, jitter=0.0)
+    run = replace(problem, task=replace(problem.task, views=still)).run()
+    method = replace(METHOD, boot=0.3, boot_from=0, alpha=1e-3)  # next to nothing is mixed
+    state, losses = method.setup(run), []
+    monkeypatch.setattr(type(run), "step", lambda self, learner, loss: losses.append(loss.item()))
+    run.begin(4)
+    method.fine_tune(state, run)
+    logits = run.predict(state.learner.net)
+    targets = 0.7 * F.one_hot(run.y, 3) + 0.3 * F.one_hot(logits.argmax(1), 3)
+    assert losses == pytest.approx([F.cross_entropy(logits, targets).item()], rel=1e-4)

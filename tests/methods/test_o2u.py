@@ -95,3 +95,15 @@ def test_wrong_labels_keep_high_losses():
 def test_stages_must_fit():
     with pytest.raises(BadInput, match="must fit into epochs"):
         O2U(epochs=499)
+
+
+def test_rates_of_the_first_stage():
+    method = replace(METHOD, lr=1.0)
+    run = blobs(size=16).run()
+    state = method.setup(run)
+    rates = []
+    for done in (0.0, 0.24, 0.25, 0.49, 0.5, 0.99):
+        run.begin(0)
+        method.fit(state, run, done, None)
+        rates.append(state.learner.optimiser.param_groups[0]["lr"])
+    assert rates == pytest.approx([1.0, 1.0, 0.5, 0.5, 0.1, 0.1])

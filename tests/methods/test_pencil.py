@@ -114,3 +114,4 @@ def test_confirmed_labels_keep_their_distribution():
 def test_stages_must_fit():
     with pytest.raises(BadInput, match="must fit into epochs"):
         PENCIL(epochs=10, warmup=6, joint=5)
+    assert PENCIL(epochs=10, warmup=6, joint=4).plan()[2].epochs == 0  # nothing to fine-tune

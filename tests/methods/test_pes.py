@@ -308,3 +308,17 @@ def test_a_new_block_is_the_last_one_and_is_trained_with_the_head_alone():
     SUPERVISED.fit_block(state, run)
     moved = {name for name, value in net.named_parameters() if (value != before[name]).any()}
     assert moved == {name for name in before if ".layers.4." in name or name.startswith("heads")}
+
+
+def test_time_passes_from_batch_to_batch_and_stands_still_for_the_new_head(monkeypatch):
+    run, state = ready(replace(TINY, batch=80))
+    times = []
+
+    def note(self, learner, mixed, weights, elapsed: float):
+        times.append(elapsed)
+        return [learner.net(mixed.x).sum() * 0]
+
+    monkeypatch.setattr(PES, "losses", note)
+    run.begin(4)  # the third epoch was the head's
+    replace(TINY, batch=80).mixmatch(state.learner, torch.arange(240) < 160, run)
+    assert times == pytest.approx([3, 3 + 1 / 3, 3 + 2 / 3])

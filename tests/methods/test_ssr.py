@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from labelproof.functional.contrast import label_votes, nearest_by_angle
-from labelproof.methods.ssr import SSR, WIDTH, balanced, balanced_votes, compared
+from labelproof.methods.ssr import SSR, WIDTH, Chosen, balanced, balanced_votes, compared
 from tiny import blobs
 
 METHOD = SSR(epochs=4, batch=16, lr=0.05, neighbours=10)
@@ -106,3 +106,15 @@ def test_confirmed_labels_are_neither_changed_nor_left_out():
     chosen = method.choose(method.setup(run), run)
     assert torch.equal(chosen.labels[wrong], run.y[wrong])
     assert chosen.selected[wrong].all()
+
+
+def test_an_epoch_has_as_many_steps_as_there_are_batches_however_few_are_selected(monkeypatch):
+    run = blobs(size=96).run()
+    state = METHOD.setup(run)
+    few = torch.arange(96) < 18
+    monkeypatch.setattr(SSR, "choose", lambda *_, **__: Chosen(run.y, few, torch.ones(96)))
+    steps = []
+    monkeypatch.setattr(type(run), "step", lambda self, *losses: steps.append(losses))
+    run.begin(0)
+    METHOD.train(state, run)
+    assert len(steps) == 96 // 16

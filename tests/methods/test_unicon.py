@@ -346,3 +346,21 @@ def test_recipes_of_the_paper():
     assert (web.epochs, web.warmup, web.batch, web.lr, web.weight_decay) == (120, 2, 24, 0.01, 1e-4)
     assert (web.alpha, web.lambda_u, web.rows, web.rewarm) == (0.5, 0, "labelled", 25)
     assert chosen_net("auto", "unicon", "images", "webvision") == "inception_resnet_v2"
+
+
+def test_time_passes_from_batch_to_batch(monkeypatch):
+    method = UniCon(epochs=6, warmup=2, batch=8, lr=0.01)
+    run = blobs(size=32).run()
+    first, second = method.setup(run).learners
+    kept = torch.arange(32) < 16  # two batches
+    split = Split(kept=kept, weight=torch.ones(32), share=0.5, given=torch.ones(32))
+    times = []
+
+    def note(self, learner, mixed, elapsed: float):
+        times.append(elapsed)
+        return [next(learner.net.parameters()).sum() * 0]
+
+    monkeypatch.setattr(UniCon, "losses", note)
+    run.begin(3)
+    method.mixmatch(first, second, split, run)
+    assert times == [3.0, 3.5]

@@ -1,0 +1,68 @@
+"""DPC's form for own data: a first split by linear models, a cosine, labels in their shares."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+
+from labelproof import functional as fn
+from labelproof.methods.dpc import DPC
+from labelproof.training.learner import Learner
+from tiny import blobs
+
+OWN = DPC(
+    epochs=4, warmup=0, batch=16, lr=0.01, lambda_u=5.0, start="crossfit", draws=1,
+    selector="confident", schedule="cosine", lr_unit="data", prior="given", steps=6, join_at=0.5,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("variance", "unit"), [(100.0, 0.5), (25.0, 1.0), (0.5, 5.0)])
+def test_the_form_for_own_data_step_by_step(
+    monkeypatch: pytest.MonkeyPatch, variance: float, unit: float
+) -> None:
+    problem = blobs(size=90, noise=0.3, seed=1)
+    run = problem.run()
+    state = OWN.setup(run)
+    mix, losses = DPC.mix, DPC.losses
+    joined, rates, times, priors = [], [], [], []
+
+    def note_mix(self: DPC, learner: Learner, peer: Learner, x: Any, u: Any, *more: Any) -> Any:
+        joined.append(u is not None)
+        rates.append(learner.optimiser.param_groups[0]["lr"])
+        return mix(self, learner, peer, x, u, *more)
+
+    def note_losses(self: DPC, learner: Learner, mixed: Any, elapsed: float, prior: Any) -> Any:
+        times.append(elapsed)
+        priors.append(prior)
+        return losses(self, learner, mixed, elapsed, prior)
+
+    monkeypatch.setattr("labelproof.functional.top_variance", lambda _: variance)
+    monkeypatch.setattr(DPC, "mix", note_mix)
+    monkeypatch.setattr(DPC, "losses", note_losses)
+    run.begin(0)
+    OWN.cross_fit(state, run)
+    for epoch in (1, 2, 3):
+        run.begin(epoch)
+        OWN.co_divide(state, run)
+    # each network takes six steps, two an epoch
+    done = [0, 1 / 6, 0, 1 / 6, 2 / 6, 3 / 6, 2 / 6, 3 / 6, 4 / 6, 5 / 6, 4 / 6, 5 / 6]
+    assert rates == pytest.approx([unit * 0.01 * (1 + math.cos(math.pi * t)) / 2 for t in done])
+    assert times == pytest.approx([1 + 3 * t for t in done])
+    assert joined == [t >= 0.5 - 1e-9 for t in done]
+    shares = (torch.bincount(problem.task.y, minlength=3) + 0.5) / (90 + 1.5)
+    assert all(torch.allclose(prior, shares) for prior in priors)
+
+
+def test_networks_and_linear_models_count_equally_in_the_split() -> None:
+    run = blobs(size=90, noise=0.3).run()
+    state = OWN.setup(run)
+    learner = state.learners[0]
+    own = OWN.objective.log_probability(run.predict(learner.net))
+    state.outside = own
+    torch.testing.assert_close(OWN.joint_probability(learner, state, run), fn.confident(own, run.y))
+    state.outside = -own  # so that nothing is known
+    even = fn.confident(torch.zeros(90, 3), run.y)
+    torch.testing.assert_close(OWN.joint_probability(learner, state, run), even)
