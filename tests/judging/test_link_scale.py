@@ -84,6 +84,11 @@ def test_predictions_are_right_at_least_as_often_as_they_name_the_given_label() 
     worse = replace(judged, trust=replace(judged.trust, model_error=0.9))
     agreement = (data.scores.argmax(1) == data.given).double().mean().item()
     assert rights(data.scores, worse, data.given, heard.views, None) == (agreement,)
+    sure = replace(judged.trust, model_error=0.0, ambiguous=False)
+    told = replace(judged, trust=sure)
+    assert rights(data.scores, told, data.given, heard.views, None) == (1.0,)
+    unclear = replace(judged, trust=replace(sure, ambiguous=True))
+    assert rights(data.scores, unclear, data.given, heard.views, None) == (agreement,)
 
 
 def test_the_scale_at_which_predictions_are_as_sure_as_asked_for() -> None:

@@ -30,7 +30,8 @@ def rights(
 ) -> tuple[float, ...]:
     """How often predictions are right, by the noise model and, with two views, by agreement.
 
-    Never less often than they name the given label: wrong labels do not make models better.
+    Never less often than they name the given label: wrong labels do not make models better. Where
+    nobody can tell wrong labels from hard examples, the noise model cannot say more than that.
 
     Args:
         values: (N, C) held-out scores of what predicts.
@@ -40,14 +41,14 @@ def rights(
         near: what neighbours say of some examples, where no view has those of all.
     """
     predicted, given, classes = values.argmax(1).numpy(), labels.numpy(), values.shape[1]
-    found = [1 - judged.trust.model_error]
+    agreement = float((predicted == given).mean())
+    found = [agreement if judged.trust.ambiguous else 1 - judged.trust.model_error]
     some = slice(None, None, step_of(len(given))) if near is None else near.rows
     said = views[:, some].argmax(2)
     if near is not None:
         said = np.concatenate([said, near.said[None]])
     if len(said) > 1:
         found.append(share_right(said, predicted[some], given[some], classes))
-    agreement = float((predicted == given).mean())
     return tuple(max(each, agreement) for each in found)
 
 
