@@ -129,7 +129,8 @@ def assemble(spec: RunSpec, given: Given = NOTHING) -> Assembled:
     if isinstance(net, str) and is_timm(net) and data.kind == "images":
         data = replace(data, normalise=colours(net))
     # a network of the user's own takes vectors as wide as the user's
-    prepared = prepare(data, given.test, spec.noise, spec.seed, waves=isinstance(net, str))
+    waves = isinstance(net, str) and spec.recipe is None  # no publication has them
+    prepared = prepare(data, given.test, spec.noise, spec.seed, waves=waves)
     held = None
     if spec.reviewed:
         prepared, data, held = hold(prepared, data, spec.reviewed)

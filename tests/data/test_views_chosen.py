@@ -66,8 +66,12 @@ def test_too_few_examples_choose_nothing() -> None:
 def test_a_plan_says_so(tmp_path: Path) -> None:
     x, _, y = rings(400)
     np.savez(tmp_path / "rings.npz", x=x.numpy(), y=y.numpy())
-    told = CliRunner().invoke(app, ["plan", str(tmp_path / "rings.npz"), "--method", "ce"])
+    plan = ["plan", str(tmp_path / "rings.npz"), "--method", "dpc"]
+    told = CliRunner().invoke(app, plan)
     assert "and add 256 random cosine features, as held-out labels prefer" in told.output
+    published = CliRunner().invoke(app, [*plan, "--recipe", "paper"])
+    assert published.exit_code == 0
+    assert "cosine" not in published.output
 
 
 @pytest.mark.slow

@@ -84,7 +84,9 @@ def test_the_summary_says_what_was_found(problem: Problem, ended: Judged) -> Non
     recall = list(summary["recall_by_class"].values())
     assert summary["balanced_accuracy"] == pytest.approx(np.mean(recall))
     low, high = summary["noise_rate_interval"]
-    assert 0 <= low < high < 1
+    assert 0 <= low < high == 1  # networks that saw the labels may have learnt wrong ones by heart
+    assert summary["trust"]["seen"] is True
+    assert {part["noise_interval"] for part in summary["by_class"]} == {None}
     assert summary["noise_rate_estimate"] is None  # nor for one of the share of wrong labels
     assert summary["suspect_precision_estimate"] is None  # 90 examples are too few for a number
     wrong = problem.audit.truth != problem.task.y
@@ -222,3 +224,27 @@ def test_suspects_that_only_fill_the_list_are_counted(result: Result) -> None:
     table = label_table(replace(result, clean=clean), suspect)
     assert count_filled(table, Rule(budget=3)) == count_filled(table, Rule(precision=0.1)) == 2
     assert count_filled(table, Rule()) == count_filled(table, None) == 0
+
+
+def test_no_upper_bound_is_named_that_is_not_known() -> None:
+    seen = {**SAID, "noise_rate_estimate": None, "noise_rate_interval": (0.12, 1.0)}
+    assert noise(seen) == ["At least 12% of the labels are wrong."]
+    seen["noise_rate_interval"] = (0.0, 1.0)
+    assert noise(seen) == ["The share of wrong labels cannot be estimated."]
+
+
+def test_labels_that_were_not_judged_have_no_share_of_wrong_ones() -> None:
+    off = {
+        **SAID,
+        "trust": {"level": "none"},
+        "suspect_precision_interval": None,
+        "suspect_precision_estimate": None,
+        "noise_rate_estimate": 0.781,
+        "noise_rate_interval": None,
+        "by_class": [],
+    }
+    doubted, share = of_labels(off, 1000)
+    assert doubted == "The method itself doubts 147 of 1,000 labels."
+    assert share.startswith("The labels were not judged (--calibrate off)")
+    voted = of_labels({**off, "annotators": {}}, 1000)  # votes say more than a method alone
+    assert voted[-1] == "The share of wrong labels is estimated at 78.1%."

@@ -227,6 +227,8 @@ def test_defaults_that_are_not_the_published_algorithm_say_so_in_a_clause():
     assert "not the paper's algorithm" in departure("dpc", None)
     assert "--recipe paper" in departure("dpc", None)
     assert departure("dpc", "paper") == departure("dpc", "cifar10n-worst") == ""
+    assert departure("dpc", "cifar10n-worst", "vectors") == ""
+    assert departure("dpc", "paper", "vectors").startswith("those of paper-vectors: the paper's")
     assert departure("ce", None) == ""
 
 

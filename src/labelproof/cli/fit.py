@@ -268,10 +268,10 @@ def _least_right(one: dict[str, Any]) -> str:
 def _measured(summary: dict[str, Any]) -> list[str]:
     lines = []
     if summary["accuracy"]:
-        lines.append(
-            f"{wording.accuracy(summary)}. Calibration error {summary['ece_calibrated']:.3f} "
-            f"({summary['ece']:.3f} before calibration)."
-        )
+        changed = summary["ece_calibrated"] != summary["ece"]
+        before = f" ({summary['ece']:.3f} before calibration)" if changed else ""
+        error = f"Calibration error {summary['ece_calibrated']:.3f}{before}."
+        lines.append(f"{wording.accuracy(summary)}. {error}")
     found = summary["suspect_detection"]
     if found and found["precision"] is not None and summary["error_auroc"] is not None:
         lines.append(

@@ -180,8 +180,8 @@ Recipe = Annotated[
     str | None,
     training(
         help="Start from published settings, such as cifar10-symmetric-0.5. For dpc, `paper` "
-        "runs the published algorithm on any data. `labelproof methods --json` lists all "
-        "recipes, and which of them are ours."
+        "runs the published algorithm on your own data; on vectors its lengths, rates and "
+        "lambda_u are ours. `labelproof methods --json` lists all recipes, and which are ours."
     ),
 ]
 Set = Annotated[

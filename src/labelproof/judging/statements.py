@@ -138,7 +138,7 @@ def rate_interval(wrong: Floats, free: Bools, trust: Trust) -> Interval:
         low = 0.0
     if trust.ambiguous:
         high = max(high, min(1 - trust.agreement + NOTHING_FOUND, 1.0))
-    return low, high
+    return low, 1.0 if trust.seen else high  # what was learnt by heart does not show
 
 
 def by_class(
@@ -157,7 +157,7 @@ def by_class(
         mine = labels == k
         able = k not in alone and trust.level != "none"
         draws = wrong[:, mine & ~reviewed]
-        rate = float(draws.mean()) if able and draws.size else None
+        rate = float(draws.mean()) if able and draws.size and not trust.seen else None
         extra = 1 / max(draws.shape[1] * (rate or 0), 1.0)
         count = int((suspects & mine).sum())
         told = able and sure and count >= ENOUGH

@@ -57,6 +57,7 @@ class Trust:
     ambiguous: bool = False  # contradicted labels may be wrong, or hard examples
     hidden: bool = False  # most wrong labels are such as the model suggests: some go unseen
     misled: float = 0.0  # how far the model is surer than it should be, 0 to 1
+    seen: bool = False  # the model was trained on the labels, and may have learnt wrong ones
 
     def describe(self) -> dict[str, Any]:
         """Plain values, for summary.json."""
@@ -177,6 +178,7 @@ def trust_of(
         ambiguous=ambiguous,
         hidden=hidden,
         misled=misled,
+        seen=seen,
     )
 
 
@@ -222,7 +224,8 @@ def _reasons_for_care(
         )
     if seen:
         reasons.append(
-            "Labels were judged by networks that were trained on them (--calibrate quick)."
+            "Labels were judged by networks that were trained on them (--calibrate quick) and may "
+            "have learnt wrong ones by heart. --calibrate folds finds more."
         )
     return reasons
 

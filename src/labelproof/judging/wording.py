@@ -26,6 +26,8 @@ def of_labels(summary: Mapping[str, Any], size: int) -> list[str]:
             f"{suspects - filled:,} {'looks' if suspects - filled == 1 else 'look'} wrong, and "
             f"{filled:,} {'is' if filled == 1 else 'are'} the next most likely to be wrong."
         )
+    elif not judged(summary):
+        lines.append(f"The method itself doubts {suspects:,} of {size:,} labels.")
     elif trusted or suspects:
         lines.append(f"{suspects:,} of {size:,} labels {word} ({suspects / size:.1%}).")
     lines += [*precision(summary), *noise(summary), *left_alone(summary)]
@@ -35,6 +37,12 @@ def of_labels(summary: Mapping[str, Any], size: int) -> list[str]:
 def level(summary: Mapping[str, Any]) -> str:
     """How far the statements can be relied on: good, caution or none; runs of old do not say."""
     return str((summary.get("trust") or {}).get("level", "good"))
+
+
+def judged(summary: Mapping[str, Any]) -> bool:
+    """Whether anything beside the method itself, or votes, has judged the labels."""
+    alone = level(summary) == "none" and summary.get("noise_rate_interval") is None
+    return not alone or summary.get("noise_rate_estimate") is None or "annotators" in summary
 
 
 def together(summary: Mapping[str, Any]) -> bool:
@@ -87,8 +95,13 @@ def noise(summary: Mapping[str, Any]) -> list[str]:
     rate, interval = summary.get("noise_rate_estimate"), summary.get("noise_rate_interval")
     if rate is None and interval is None:
         return ["The share of wrong labels cannot be estimated."]
+    if not judged(summary):
+        return ["The labels were not judged (--calibrate off), so their share is not estimated."]
     if interval is None:
         return [f"The share of wrong labels is estimated at {rate:.1%}."]
+    if interval[1] >= 1:
+        least = f"At least {interval[0]:.0%} of the labels are wrong."
+        return [least if interval[0] else "The share of wrong labels cannot be estimated."]
     between = f"between {interval[0]:.0%} and {interval[1]:.0%}"
     if interval[1] < (0.01 if rate is None else 1 - NEARLY):
         return ["The share of wrong labels is below 1%."]

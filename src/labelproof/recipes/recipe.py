@@ -146,9 +146,12 @@ def own_data(name: str, kind: Kind, size: int | None = None) -> Method:
     return method_type(name)(**recipes_of(name).own(kind, size))
 
 
-def departure(name: str, recipe: str | None) -> str:
-    """A clause: how the defaults for a user's own data differ from the published algorithm."""
-    return recipes_of(name).differs if recipe is None else ""
+def departure(name: str, recipe: str | None, kind: Kind = "images") -> str:
+    """A clause: how the settings for a user's own data differ from the published ones."""
+    if recipe is None:
+        return recipes_of(name).differs
+    used = for_kind(name, recipe, kind)
+    return "" if used == recipe else f"those of {used}: {source_of(name, str(used))}"
 
 
 def for_kind(name: str, recipe: str | None, kind: Kind) -> str | None:

@@ -134,6 +134,8 @@ def wrong_share(summary: Mapping[str, Any]) -> str:
     rate, interval = summary.get("noise_rate_estimate"), summary.get("noise_rate_interval")
     if wording.level(summary) == "none" or (rate is None and interval is None):
         return "–"
+    if interval is not None and interval[1] >= 1:
+        return f"at least {interval[0]:.0%}" if interval[0] else "–"
     if rate is None and interval is not None:
         return f"{interval[0]:.0%} to {interval[1]:.0%}"
     return percent(rate, 1)

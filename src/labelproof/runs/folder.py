@@ -74,7 +74,7 @@ def describe(run: Assembled, command: Sequence[str]) -> dict[str, Any]:
         "spec": run.spec.describe(),
         "method": run.spec.trained,
         "settings": settings_of(run.method),
-        "differs": departure(run.spec.trained, run.spec.recipe),  # from the published algorithm
+        "differs": departure(run.spec.trained, run.spec.recipe, task.kind),  # from the paper
         "chosen": {},  # settings that were left open, once they are chosen: value and reason
         "net": run.net,
         "seed": run.spec.seed,

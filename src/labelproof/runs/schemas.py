@@ -120,6 +120,7 @@ class TrustRecord(Struct):
     ambiguous: bool = False
     hidden: bool = False
     misled: Share = 0.0
+    seen: bool = False
 
 
 class PointRecord(Struct):
