@@ -268,8 +268,8 @@ def _least_right(one: dict[str, Any]) -> str:
 def _measured(summary: dict[str, Any]) -> list[str]:
     lines = []
     if summary["accuracy"]:
-        changed = summary["ece_calibrated"] != summary["ece"]
-        before = f" ({summary['ece']:.3f} before calibration)" if changed else ""
+        judged = wording.judged(summary)
+        before = f" ({summary['ece']:.3f} before calibration)" if judged else ""
         error = f"Calibration error {summary['ece_calibrated']:.3f}{before}."
         lines.append(f"{wording.accuracy(summary)}. {error}")
     found = summary["suspect_detection"]

@@ -42,7 +42,7 @@ def level(summary: Mapping[str, Any]) -> str:
 def judged(summary: Mapping[str, Any]) -> bool:
     """Whether anything beside the method itself, or votes, has judged the labels."""
     alone = level(summary) == "none" and summary.get("noise_rate_interval") is None
-    return not alone or summary.get("noise_rate_estimate") is None or "annotators" in summary
+    return not alone or summary.get("noise_rate_estimate") is None or bool(summary.get("annotators"))
 
 
 def together(summary: Mapping[str, Any]) -> bool:
@@ -96,7 +96,7 @@ def noise(summary: Mapping[str, Any]) -> list[str]:
     if rate is None and interval is None:
         return ["The share of wrong labels cannot be estimated."]
     if not judged(summary):
-        return ["The labels were not judged (--calibrate off), so their share is not estimated."]
+        return ["The labels were not judged (--calibrate off), so the share of wrong ones is unknown."]
     if interval is None:
         return [f"The share of wrong labels is estimated at {rate:.1%}."]
     if interval[1] >= 1:
