@@ -43,14 +43,19 @@ def together(summary: Mapping[str, Any]) -> bool:
     return bool(joined.get("linear_share") or joined.get("fold_networks"))
 
 
-def accuracy(summary: Mapping[str, Any]) -> str:
-    """The accuracy on test data; best and mean epochs are those of a network that is alone."""
+def accuracy(summary: Mapping[str, Any], history: Sequence[Mapping[str, Any]]) -> str:
+    """The accuracy on test data; best and mean epochs are those of a network that is alone.
+
+    The mean of ten epochs is told where `history`, a record per epoch, has ten that were tested.
+    """
     found = summary["accuracy"]
     if together(summary):
         return f"Test accuracy {found['last']:.1%}"
+    tested = sum("test_accuracy" in line for line in history)
+    mean = f"mean of the last ten {found['last10']:.1%}, " if tested >= 10 else ""
     return (
-        f"Test accuracy {found['last']:.1%} after the last epoch (mean of the last ten "
-        f"{found['last10']:.1%}, best {found['best']:.1%}, chosen on the test set)"
+        f"Test accuracy {found['last']:.1%} after the last epoch ({mean}best {found['best']:.1%}, "
+        "chosen on the test set)"
     )
 
 
