@@ -158,6 +158,8 @@ def test_without_out_runs_get_names_of_their_own(labelproof, vectors, tmp_path):
         (("fit", "digits", "--device", "tpu"), "there is no device 'tpu' here"),
         (("fit", "digits", "--device", "cpu:x"), "there is no device 'cpu:x' here"),
         (("fit", "digits", "--set", "lr=1", "--set", "lr=2"), "--set lr was given twice"),
+        (("fit", "digits", "--set", "epochs=3", "--epochs", 2), "epochs was given twice"),
+        (("plan", "digits", "--set", "epochs=2", "--epochs", 2), "epochs was given twice"),
         (("fit", "digits", "--set", "criterion=loss"), "set selector='gmm'"),
         (("fit", "digits", "--set", "threshold=0.3"), "from 0.5 to 1"),
         (("fit", "digits", "--set", "epochs=²"), "expected a whole number"),
