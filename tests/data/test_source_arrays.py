@@ -125,6 +125,9 @@ def test_npz_with_other_label_keys_truth_and_test(tmp_path):
     assert examples.test.classes == examples.classes
     with pytest.raises(BadInput, match="name one of worst, clean with --label-key"):
         load(path)
+    one = save(tmp_path / "one.npz", x=x, y=LABELS)
+    with pytest.raises(BadInput, match=r"; use --label-key y\.$"):
+        load(one, SourceOptions(label_key="labels"))
     with pytest.raises(BadInput, match=r"'none'.*--truth-key"):
         load(path, SourceOptions(label_key="worst", truth_key="none"))
 

@@ -185,6 +185,7 @@ def test_one_suspect_or_several_in_words() -> None:
     assert first(1) == "1 of 200 labels looks wrong (0.5%)."
     assert first(3) == "3 of 200 labels look wrong (1.5%)."
     assert first(0) == "0 of 200 labels look wrong (0.0%)."
+    assert first(1, level="none") == "1 of 200 labels is the first to check (0.5%)."
     assert first(3, level="none") == "3 of 200 labels are the first to check (1.5%)."
     assert first(0, level="none") == "The share of wrong labels cannot be estimated."
     assert "1 looks wrong, and 2 are the next most likely" in first(3, filled=2)

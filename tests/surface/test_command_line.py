@@ -84,7 +84,7 @@ def test_resume_refuses_another_run(labelproof, vectors):
     base = ("fit", vectors, "--method", "ce", "--calibrate", "off", "--out", "run")
     assert labelproof(*base, "--epochs", 2)[0] == 0
     for other, word in (
-        (("--epochs", 3), "epochs 2 there, 3 here"),
+        (("--epochs", 3), "made with other settings (epochs 2 there, 3 here)"),
         (("--epochs", 2, "--label-key", "clean"), "other data or labels"),
         (("--epochs", 2, "--seed", 1), "seed"),
         (("--epochs", 2, "--precision", "fp32"), "made with precision auto, and it is fp32 here"),

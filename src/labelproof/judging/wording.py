@@ -18,8 +18,8 @@ def of_labels(summary: Mapping[str, Any], size: int) -> list[str]:
     suspects, filled = int(summary["suspects"]), filled_up(summary)
     trusted = level(summary) != "none"
     lines = list(summary.get("doubts") or ())
-    looks = "looks wrong" if suspects == 1 else "look wrong"
-    word = looks if trusted else "are the first to check"
+    looks, are = ("looks", "is") if suspects == 1 else ("look", "are")
+    word = f"{looks} wrong" if trusted else f"{are} the first to check"
     if filled:
         lines.append(
             f"{suspects:,} of {size:,} labels are listed for review, as you asked: "
