@@ -272,6 +272,18 @@ def test_an_archive_that_asks_for_more_than_it_holds_is_refused(tmp_path):
         load(tmp_path / "a.npz")
 
 
+def test_one_text_or_a_table_is_no_list_of_texts():
+    train = from_arrays(["a red car", "a blue car", "a red bus", "a blue bus"], LABELS)
+    for given, kind in (
+        ("a red car", "one text"),
+        (pd.DataFrame({"text": ["a red car"]}), "a table"),
+        (np.eye(3), "a table"),
+    ):
+        with pytest.raises(BadInput, match=f"a list or a column of texts .* but this is {kind}"):
+            from_arrays(given, None, like=train)
+    assert len(from_arrays(pd.Series(["a red car", "a bus"]), None, like=train)) == 2
+
+
 def test_rows_of_numbers_are_not_made_a_list_to_see_whether_they_are_texts():
     class Rows(np.ndarray):
         """An array that may not be turned into a list."""
