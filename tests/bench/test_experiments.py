@@ -314,6 +314,8 @@ def test_experiments_are_listed(labelproof):
         (("beta", "--scale", "large"), "no scale 'large'"),
         (("beta",), "needs CIFAR-10"),
         (("beta", "--data", "nowhere"), "nothing is there"),
+        (("cifarn", "--scale", "paper", "--data", "nowhere"), "CIFAR at nowhere, which does not"),
+        (("cifarn", "--scale", "small", "--data", "nowhere"), "CIFAR at nowhere, which does not"),
         (("vectors",), "needs --data FILE.npz"),
         (("vectors", "--data", "nowhere.npz"), "no file is there"),
         (("vectors", "--scale", "tiny", "--methods", "dcp"), "did you mean 'dpc'"),

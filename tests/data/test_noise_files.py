@@ -157,6 +157,13 @@ def test_bad_tables_are_one_sentence(tmp_path, content, message):
     refused(source, message)
 
 
+def test_an_npz_is_sent_to_fit(tmp_path):
+    source = tmp_path / "mine.npz"
+    np.savez(source, x=np.eye(4), y=np.arange(4) % 2)
+    refused(source, r"reads labels from a CSV or \.npy file, .*fit .*mine\.npz --noise KIND:RATE")
+    refused(tmp_path / "none.npz", "cannot be read")
+
+
 def test_bad_arrays_are_one_sentence(tmp_path):
     source = tmp_path / "y.npy"
     np.save(source, np.zeros((2, 2), int))

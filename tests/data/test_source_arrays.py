@@ -125,6 +125,9 @@ def test_npz_with_other_label_keys_truth_and_test(tmp_path):
     assert examples.test.classes == examples.classes
     with pytest.raises(BadInput, match="name one of worst, clean with --label-key"):
         load(path)
+    one = save(tmp_path / "one.npz", x=x, y=LABELS)
+    with pytest.raises(BadInput, match=r"; use --label-key y\.$"):
+        load(one, SourceOptions(label_key="labels"))
     with pytest.raises(BadInput, match=r"'none'.*--truth-key"):
         load(path, SourceOptions(label_key="worst", truth_key="none"))
 
@@ -267,6 +270,18 @@ def test_an_archive_that_asks_for_more_than_it_holds_is_refused(tmp_path):
         archive.writestr("x.npy", header + b"1234")
     with pytest.raises(BadInput, match="asks for more than the file holds"):
         load(tmp_path / "a.npz")
+
+
+def test_one_text_or_a_table_is_no_list_of_texts():
+    train = from_arrays(["a red car", "a blue car", "a red bus", "a blue bus"], LABELS)
+    for given, kind in (
+        ("a red car", "one text"),
+        (pd.DataFrame({"text": ["a red car"]}), "a table"),
+        (np.eye(3), "a table"),
+    ):
+        with pytest.raises(BadInput, match=f"a list or a column of texts .* but this is {kind}"):
+            from_arrays(given, None, like=train)
+    assert len(from_arrays(pd.Series(["a red car", "a bus"]), None, like=train)) == 2
 
 
 def test_rows_of_numbers_are_not_made_a_list_to_see_whether_they_are_texts():

@@ -188,12 +188,23 @@ def test_any_network_and_any_record() -> None:
         ({"settings": {"leraning_rate": 1}}, "has no setting 'leraning_rate'"),
         ({"settings": {"lr": -1.0}}, "lr must be"),
         ({"method": CrossEntropy(epochs=2), "epochs": 3}, "dataclasses.replace"),
+        ({"calibrate": "banana"}, """None, "folds", "quick" or "off", but it is 'banana'"""),
+        ({"calibrate": 0.8}, "but it is 0.8"),
     ],
 )
 def test_bad_parameters_are_refused_when_fitting(options: dict, sentence: str) -> None:
     data = noisy_blobs(60)
     with pytest.raises(ValueError, match=sentence):
         NoisyLabelClassifier(**options).fit(data.X, data.y)
+
+
+@pytest.mark.parametrize(
+    ("given", "how"), [("off", "off"), (None, "off"), (np.False_, "off"), ("folds", "folds")]
+)
+def test_every_way_to_calibrate_has_a_name(given: object, how: str) -> None:
+    data = noisy_blobs(60)
+    model = NoisyLabelClassifier("ce", calibrate=given, epochs=1).fit(data.X, data.y)
+    assert model.calibration_.how == how
 
 
 def test_uncertainty_is_vacuity_for_dpc_and_entropy_elsewhere(

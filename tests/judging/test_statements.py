@@ -13,7 +13,7 @@ from labelproof.judging.numbers import log_softmax
 from labelproof.judging.own_score import own_evidence, reviewed_curve
 from labelproof.judging.statements import by_class, precision_curve, precision_of, rate_interval
 from labelproof.judging.trust import Trust, trust_of, unjudged_classes
-from labelproof.judging.wording import left_alone, no_suggestion, of_labels, precision
+from labelproof.judging.wording import accuracy, left_alone, no_suggestion, of_labels, precision
 
 
 def trust(**changes: object) -> Trust:
@@ -185,10 +185,19 @@ def test_one_suspect_or_several_in_words() -> None:
     assert first(1) == "1 of 200 labels looks wrong (0.5%)."
     assert first(3) == "3 of 200 labels look wrong (1.5%)."
     assert first(0) == "0 of 200 labels look wrong (0.0%)."
+    assert first(1, level="none") == "1 of 200 labels is the first to check (0.5%)."
     assert first(3, level="none") == "3 of 200 labels are the first to check (1.5%)."
     assert first(0, level="none") == "The share of wrong labels cannot be estimated."
     assert "1 looks wrong, and 2 are the next most likely" in first(3, filled=2)
     assert "2 look wrong, and 1 is the next most likely" in first(3, filled=1)
+
+
+def test_the_mean_of_ten_epochs_needs_ten() -> None:
+    summary = {"accuracy": {"last": 0.8, "last10": 0.7, "best": 0.9}}
+    told = "Test accuracy 80.0% after the last epoch ({}best 90.0%, chosen on the test set)"
+    tested, plain = {"test_accuracy": 0.8}, {"loss": 1.0}
+    assert accuracy(summary, [tested] * 9 + [plain]) == told.format("")
+    assert accuracy(summary, [tested] * 10) == told.format("mean of the last ten 70.0%, ")
 
 
 @pytest.mark.parametrize("suspects", [1, 9])

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from saved_runs import SMALL, copied, images, vectors
@@ -14,9 +17,12 @@ from saved_runs import SMALL, copied, images, vectors
 from cases import CASES
 from fitting import fit
 from labelproof import BadInput, load_model
+from labelproof.data.encoders.choose import LITE0
+from labelproof.data.encoders.picture_encoding import encode_pictures
 from labelproof.data.examples import Resident
 from labelproof.data.readers.arrays import from_arrays
 from labelproof.judging.link import Link
+from labelproof.methods.ce import CrossEntropy
 from labelproof.nets import MLP
 from labelproof.runs.model import Model, model_of
 from labelproof.runs.seal import write_manifest
@@ -64,6 +70,41 @@ def test_images_load_too(image_run: Path) -> None:
     said = loaded.model.predict(Resident(torch.from_numpy(images()[0])))
     assert said.probabilities.shape == (40, 2)
     assert isinstance(loaded.model.task.views, ImageViews)
+
+
+def test_the_example_of_the_page_on_runs_predicts(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = Path(__file__).parents[2] / "docs" / "runs.md"
+    example = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)[-1]
+    copied(run, tmp_path / "runs" / "mine")
+    monkeypatch.chdir(tmp_path)
+    X, y = vectors(30, seed=1)
+    names: dict[str, Any] = {"X": X.astype(np.float64)}
+    exec(example, names)
+    said = load_model(run).model.predict(Resident(torch.from_numpy(X))).probabilities
+    np.testing.assert_allclose(names["probabilities"], said, atol=1e-6)
+    np.testing.assert_allclose(names["probabilities"].sum(1), 1, atol=1e-12)
+    best = names["probabilities"].argmax(1)
+    assert names["labels"].tolist() == np.array(["ant", "bee", "cow"])[best].tolist()
+    assert (best == y).mean() > 0.8
+
+
+def test_a_loaded_model_takes_the_forms_of_its_training_data(image_run: Path, run: Path) -> None:
+    X = images()[0]
+    loaded = load_model(image_run, device="cpu")
+    np.testing.assert_array_equal(loaded.predict_proba(X), loaded.predict_proba(X / 255))
+    with pytest.raises(BadInput, match=r"shape \(5,\)"):
+        load_model(run).predict(vectors()[0][:, :5])
+
+
+def test_a_loaded_model_encodes_pictures_and_words(tmp_path: Path) -> None:
+    X, y = images()
+    data = encode_pictures(from_arrays(X, y), LITE0)
+    frame = pd.DataFrame({"size": y + 0.5, "colour": np.where(y == 1, "red", "blue")})
+    for name, given, examples in (("pictures", X, data), ("words", frame, from_arrays(frame, y))):
+        fit(examples, CrossEntropy(epochs=8, batch=8), name="ce", out=tmp_path / name, device="cpu")
+        assert (load_model(tmp_path / name).predict(given) == y.astype(str)).mean() > 0.9
 
 
 def test_views_survive_the_record() -> None:

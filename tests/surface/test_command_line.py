@@ -84,7 +84,7 @@ def test_resume_refuses_another_run(labelproof, vectors):
     base = ("fit", vectors, "--method", "ce", "--calibrate", "off", "--out", "run")
     assert labelproof(*base, "--epochs", 2)[0] == 0
     for other, word in (
-        (("--epochs", 3), "epochs 2 there, 3 here"),
+        (("--epochs", 3), "made with other settings (epochs 2 there, 3 here)"),
         (("--epochs", 2, "--label-key", "clean"), "other data or labels"),
         (("--epochs", 2, "--seed", 1), "seed"),
         (("--epochs", 2, "--precision", "fp32"), "made with precision auto, and it is fp32 here"),
@@ -158,6 +158,8 @@ def test_without_out_runs_get_names_of_their_own(labelproof, vectors, tmp_path):
         (("fit", "digits", "--device", "tpu"), "there is no device 'tpu' here"),
         (("fit", "digits", "--device", "cpu:x"), "there is no device 'cpu:x' here"),
         (("fit", "digits", "--set", "lr=1", "--set", "lr=2"), "--set lr was given twice"),
+        (("fit", "digits", "--set", "epochs=3", "--epochs", 2), "epochs was given twice"),
+        (("plan", "digits", "--set", "epochs=2", "--epochs", 2), "epochs was given twice"),
         (("fit", "digits", "--set", "criterion=loss"), "set selector='gmm'"),
         (("fit", "digits", "--set", "threshold=0.3"), "from 0.5 to 1"),
         (("fit", "digits", "--set", "epochs=²"), "expected a whole number"),

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 
 from labelproof.methods import METHODS
+from labelproof.methods.ce import CrossEntropy
 from labelproof.recipes.recipe import is_ours, published_names
+from labelproof.training.protocol import About
 
 
 def test_json_marks_the_recipes_that_are_ours(labelproof):
@@ -52,6 +55,20 @@ def test_the_listing_fits_a_narrow_terminal_and_one_method_tells_all(labelproof,
     code, _, err = labelproof("methods", "dcp")
     assert code == 2
     assert "did you mean 'dpc'?" in err
+
+
+def test_what_a_method_does_not_state_is_left_out(labelproof, monkeypatch):
+    @dataclass(frozen=True, kw_only=True)
+    class Symmetric(CrossEntropy):
+        about = About(title="Symmetric cross-entropy")
+
+    monkeypatch.setitem(METHODS, "symmetric", Symmetric)
+    _, listed, _ = labelproof("methods")
+    line = next(line for line in listed.splitlines() if line.startswith("symmetric"))
+    assert line.split() == ["symmetric", "Symmetric", "cross-entropy"]
+    _, shown, _ = labelproof("methods", "symmetric")
+    assert [line.split()[0] for line in shown.splitlines()[:2]] == ["Method", "Settings"]
+    assert shown.splitlines()[0].split() == ["Method", "Symmetric", "cross-entropy"]
 
 
 def test_a_recipe_that_is_not_published_is_refused_in_one_sentence(labelproof, tmp_path):

@@ -155,6 +155,8 @@ def _human(scale: Scale, sources: Sources, name: str) -> Setting:
 def _human_spec(scale: Scale, sources: Sources, name: str, recipe: str) -> RunSpec:
     if scale == "tiny":
         return replace(array_spec(tiny_images(sources), name, "clean"), flip=False)
+    if sources.data is not None and not sources.data.exists():
+        raise BadInput(f"expected CIFAR at {sources.data}, which does not exist; check --data.")
     if scale == "paper" and sources.data is not None and sources.data.is_dir():
         files = (SETS[recipe].labels, SETS[recipe].ordered)
         if not any(

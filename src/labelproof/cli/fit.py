@@ -25,6 +25,7 @@ from labelproof.cli.specs import spec_from
 from labelproof.errors import Note
 from labelproof.judging import wording
 from labelproof.process_memory import paused
+from labelproof.report.facts import read_history
 from labelproof.report.sentences import many
 from labelproof.report.several import write_joint
 from labelproof.run_files import LABELS, REPORT, RUN
@@ -228,7 +229,7 @@ def in_words(folder: Path) -> str:
     lines = wording.of_labels(summary, record["task"]["size"])
     lines += [summary["joined"]["why"]] if summary.get("joined") else []
     lines += _annotated(summary)
-    lines += _measured(summary)
+    lines += _measured(summary, read_history(folder))
     lines.append(f"The report, for a browser: {folder / REPORT}")
     lines.append(f"Every label, the most suspicious first: {folder / LABELS}")
     return "\n".join(lines)
@@ -265,13 +266,13 @@ def _least_right(one: dict[str, Any]) -> str:
     )
 
 
-def _measured(summary: dict[str, Any]) -> list[str]:
+def _measured(summary: dict[str, Any], history: list[dict[str, Any]]) -> list[str]:
     lines = []
     if summary["accuracy"]:
         judged = wording.judged(summary)
         before = f" ({summary['ece']:.3f} before calibration)" if judged else ""
         error = f"Calibration error {summary['ece_calibrated']:.3f}{before}."
-        lines.append(f"{wording.accuracy(summary)}. {error}")
+        lines.append(f"{wording.accuracy(summary, history)}. {error}")
     found = summary["suspect_detection"]
     if found and found["precision"] is not None and summary["error_auroc"] is not None:
         lines.append(

@@ -14,6 +14,7 @@ from rich.table import Table
 from labelproof.errors import BadInput
 from labelproof.methods import METHODS
 from labelproof.recipes.recipe import departure, is_ours, published_names
+from labelproof.training.protocol import About
 from labelproof.training.settings import nearest
 
 JSON_HELP = (
@@ -45,7 +46,7 @@ def methods(
         return
     table = Table("name", "year", "method", box=None, pad_edge=False)
     for row in rows.values():
-        table.add_row(row["name"], str(row["year"]), row["title"])
+        table.add_row(row["name"], str(row["year"] or ""), row["title"])
     console.print(table)
     console.print(
         "\nPaper, cost, settings and recipes of one method: labelproof methods NAME\n"
@@ -56,12 +57,15 @@ def methods(
 
 def _show(row: Mapping[str, Any], console: Console) -> None:
     """One method, with all that is known of it."""
+    told = {key: row[key] != getattr(About(title=""), key) for key in ("paper", "year", "cost")}
     lines = {
-        "Method": f"{row['title']} ({row['year']})",
-        "Paper": f"{row['paper']} {row['link'] or ''}".strip(),
+        "Method": f"{row['title']} ({row['year']})" if told["year"] else row["title"],
+        "Paper": f"{row['paper'] if told['paper'] else ''} {row['link']}".strip(),
         "Code": row["code"],
         "Cost": f"{row['cost']} an epoch, where the forward pass of one example is 1, its backward "
-        "pass 2, and N are the training examples",
+        "pass 2, and N are the training examples"
+        if told["cost"]
+        else "",
         "Recipes": ", ".join(
             f"{recipe} (ours)" if recipe in row["recipes_ours"] else recipe
             for recipe in row["recipes"]

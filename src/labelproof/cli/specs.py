@@ -71,6 +71,8 @@ def _settings(spec: RunSpec, base: RunSpec, given: Mapping[str, Any]) -> dict[st
     kept = dict(base.settings) if (spec.trained, spec.recipe) == (base.trained, base.recipe) else {}
     changes = split_settings(given.get("set_") or [])
     if given.get("epochs") is not None:
+        if "epochs" in changes:
+            raise BadInput("epochs was given twice, with --epochs and with --set; give it once.")
         changes["epochs"] = str(given["epochs"])
     return kept | read_settings(spec.trained, changes, spec.recipe)
 

@@ -18,8 +18,8 @@ def of_labels(summary: Mapping[str, Any], size: int) -> list[str]:
     suspects, filled = int(summary["suspects"]), filled_up(summary)
     trusted = level(summary) != "none"
     lines = list(summary.get("doubts") or ())
-    looks = "looks wrong" if suspects == 1 else "look wrong"
-    word = looks if trusted else "are the first to check"
+    looks, are = ("looks", "is") if suspects == 1 else ("look", "are")
+    word = f"{looks} wrong" if trusted else f"{are} the first to check"
     if filled:
         lines.append(
             f"{suspects:,} of {size:,} labels are listed for review, as you asked: "
@@ -51,14 +51,19 @@ def together(summary: Mapping[str, Any]) -> bool:
     return bool(joined.get("linear_share") or joined.get("fold_networks"))
 
 
-def accuracy(summary: Mapping[str, Any]) -> str:
-    """The accuracy on test data; best and mean epochs are those of a network that is alone."""
+def accuracy(summary: Mapping[str, Any], history: Sequence[Mapping[str, Any]]) -> str:
+    """The accuracy on test data; best and mean epochs are those of a network that is alone.
+
+    The mean of ten epochs is told where `history`, a record per epoch, has ten that were tested.
+    """
     found = summary["accuracy"]
     if together(summary):
         return f"Test accuracy {found['last']:.1%}"
+    tested = sum("test_accuracy" in line for line in history)
+    mean = f"mean of the last ten {found['last10']:.1%}, " if tested >= 10 else ""
     return (
-        f"Test accuracy {found['last']:.1%} after the last epoch (mean of the last ten "
-        f"{found['last10']:.1%}, best {found['best']:.1%}, chosen on the test set)"
+        f"Test accuracy {found['last']:.1%} after the last epoch ({mean}best {found['best']:.1%}, "
+        "chosen on the test set)"
     )
 
 

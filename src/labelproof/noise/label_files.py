@@ -10,6 +10,7 @@ import io
 import json
 import os
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,6 +84,12 @@ Outcome = tuple[bytes, tuple[str, ...], Noise]
 
 def _corrupt_csv(source: Path, spec: NoiseSpec, seed: int, label_column: str | None) -> Outcome:
     raw = _bytes(source)
+    if source.suffix.lower() == ".npz":
+        raise BadInput(
+            f"corrupt reads labels from a CSV or .npy file, but {source} is an .npz; put the noise "
+            "in when you train, with "
+            f"`labelproof fit {shlex.quote(str(source))} --noise KIND:RATE`."
+        )
     if b"\0" in raw:
         raise BadInput(f"{source} is not a text file in UTF-8; save the labels as CSV or .npy.")
     # Bytes that are not UTF-8 travel through unchanged.

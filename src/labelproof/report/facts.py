@@ -69,7 +69,7 @@ def gather(folder: Path, rows: LabelRows | None = None, data: str | None = None)
         record=record,
         rows=read_rows(folder, classes, size) if rows is None else rows,
         summary=read_summary(folder),
-        history=_history(folder / METRICS),
+        history=read_history(folder),
         measured=_measured(folder / MEASURED, len(classes), size),
         unreadable=_unreadable(folder / UNREADABLE),
         health=_health(folder / HEALTH, size),
@@ -139,7 +139,9 @@ def _health(path: Path, size: int) -> dict[str, Any]:
     return found
 
 
-def _history(path: Path) -> list[dict[str, Any]]:
+def read_history(folder: Path) -> list[dict[str, Any]]:
+    """metrics.jsonl of a folder, a record per epoch."""
+    path = folder / METRICS
     if not path.is_file():
         return []
     lines = read_regular(path, LARGEST).splitlines()

@@ -77,7 +77,9 @@ def render(facts: Facts, shown: Shown, note: str | None = None) -> str:
         how=words.how(facts),
         found=words.found(facts),
         predicts=words.predicts(facts),
-        tested=wording.accuracy(facts.summary) if facts.summary.get("accuracy") else "",
+        tested=wording.accuracy(facts.summary, facts.history)
+        if facts.summary.get("accuracy")
+        else "",
         together=wording.together(facts.summary),
         steps=words.next_steps(facts, classes),
         classes=classes,

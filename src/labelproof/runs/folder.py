@@ -264,8 +264,9 @@ def _compare(folder: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> No
             difference = ", ".join(
                 f"{n} {old.get(key, {}).get(n)!r} there, {fresh[key][n]!r} here" for n in names
             )
+        other = "other settings" if key == "settings" else f"another {key}"
         raise BadInput(
-            f"{folder} was made with another {key} ({difference}); "
+            f"{folder} was made with {other} ({difference}); "
             "resume with the same, or name another --out."
         )
 

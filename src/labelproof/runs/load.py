@@ -11,15 +11,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from labelproof.data.encoders.choose import BUILT_IN
-from labelproof.data.encoders.picture_encoding import PictureEncoding
+from labelproof.data.encoders.picture_encoding import PictureEncoding, encode_like, without_vectors
 from labelproof.data.encoders.texts import MINILM, JoinedTexts, TransformerEncoder
 from labelproof.data.examples import Encoder, Examples
-from labelproof.data.readers import load_like
+from labelproof.data.readers import from_arrays, load_like
 from labelproof.data.task import Task, Views
 from labelproof.errors import BadInput
 from labelproof.files import read_json
@@ -58,6 +60,30 @@ class Loaded:
     model: Model
     like: Examples
     record: Mapping[str, Any]  # run.json
+
+    def predict(self, x: Any) -> npt.NDArray[np.str_]:
+        """The name of the most probable class of each example, (M,)."""
+        best = self.predict_proba(x).argmax(1)
+        names: npt.NDArray[np.str_] = np.array(self.model.classes)[best]
+        return names
+
+    def predict_proba(self, x: Any) -> npt.NDArray[np.float64]:
+        """Calibrated probabilities, (M, C), with a column for each of `model.classes`.
+
+        Args:
+            x: examples in the form of the training data: vectors (M, D), images (M, H, W, 3), a
+                pandas frame, or a list of texts.
+
+        Raises:
+            BadInput: the examples are of another form or size than the training data.
+        """
+        like = self.like
+        if isinstance(like.encoder, PictureEncoding):
+            examples = encode_like(from_arrays(x, None, like=without_vectors(like)), like)
+        else:
+            examples = from_arrays(x, None, like=like)
+        probs = self.model.predict(examples.x).probabilities.double()
+        return probs.div(probs.sum(1, keepdim=True)).numpy()
 
 
 def load_model(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, get_args
 from warnings import warn
 
 import numpy as np
@@ -79,9 +79,10 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             is `none` with a network of your own.
         epochs: passes over the data; chosen by kind and size of the data where None.
         settings: other hyper-parameters of a method given by name, such as `{"lr": 0.01}`.
-        calibrate: whether probabilities are calibrated; no true label is needed for it, but the
-            method is trained again without each of two to ten folds, which multiplies the time.
-            "quick" does without, for sets much larger than the network can memorise.
+        calibrate: whether probabilities are calibrated; no true label is needed for it. With True
+            or "folds", the method is trained again without each of two to ten folds, which
+            multiplies the time. "quick" does without, for sets much larger than the network can
+            memorise. False, None or "off": not calibrated.
         merge_labels: whether labels that differ in capitals or blanks alone (`OK`, `ok`, `ok `) are
             one class.
         precision: call as many labels suspects as are expected to be this precise, such as 0.8.
@@ -124,7 +125,7 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         encoder: str = "auto",
         epochs: int | None = None,
         settings: Mapping[str, Any] | None = None,
-        calibrate: bool | Literal["quick"] = True,
+        calibrate: bool | How | None = True,
         merge_labels: bool = False,
         precision: float | None = None,
         review_budget: int | None = None,
@@ -153,11 +154,12 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             y: a label per example, (N,); or the labels of A annotators, (N, A), blank, NaN or
                 negative where one gave none. The columns of a frame name the annotators.
         """
+        how = self._how()
         examples = self._examples(X, y)
         spec = RunSpec(
             method=self.method if isinstance(self.method, str) else type(self.method).__name__,
             settings=self._settings(),
-            calibrate=self._how(),
+            calibrate=how,
             suspect_precision=self.precision,
             review_budget=self.review_budget,
             seed=int(check_random_state(self.random_state).randint(LARGEST_SEED)),
@@ -315,8 +317,13 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def _how(self) -> How:
         """How to calibrate."""
-        if isinstance(self.calibrate, str):
+        if isinstance(self.calibrate, str) and self.calibrate in get_args(How):
             return self.calibrate
+        if self.calibrate not in (True, False, None):
+            raise BadInput(
+                'expected calibrate to be True, False, None, "folds", "quick" or "off", but it is '
+                f"{self.calibrate!r}."
+            )
         return "folds" if self.calibrate else "off"
 
     def _keep(self, ended: Judged) -> None:

@@ -81,6 +81,12 @@ class Handed:
 
 def from_texts(given: Handed, like: Examples | None = None) -> Examples:
     """Examples of texts and labels beside them."""
+    if isinstance(given.x, (str, bytes)) or getattr(given.x, "ndim", 1) != 1:
+        kind = "one text" if isinstance(given.x, (str, bytes)) else "a table"
+        raise BadInput(
+            f"expected a list or a column of texts as in the training data, but this is {kind}; "
+            "give a list with a text for each example."
+        )
     texts = ["" if is_missing(value) else as_text(value) for value in given.x]
     encoder: AnyTexts
     if like is None:

@@ -207,13 +207,14 @@ def _labels(
         return arrays.get("y")
     size = len(arrays["x"]) if arrays["x"].ndim else 0
     fitting = [k for k, text in shapes.items() if text[0] in "iuUS" and text[1:] == f"({size},)"]
+    advice = f"save labels of shape ({size},) under the name {key}"
+    if fitting:
+        advice = f"name one of {', '.join(fitting)} with --label-key"
+    if len(fitting) == 1:
+        advice = f"use --label-key {fitting[0]}"
     raise BadInput(
         f"expected labels under the key {key!r} in {path.name}, but it holds {_keys(shapes)}; "
-        + (
-            f"name one of {', '.join(fitting)} with --label-key"
-            if fitting
-            else f"save labels of shape ({size},) under the name {key}"
-        )
+        f"{advice}."
     )
 
 
