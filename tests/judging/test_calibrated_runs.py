@@ -246,5 +246,5 @@ def test_labels_that_were_not_judged_have_no_share_of_wrong_ones() -> None:
     doubted, share = of_labels(off, 1000)
     assert doubted == "The method itself doubts 147 of 1,000 labels."
     assert share.startswith("The labels were not judged (--calibrate off)")
-    voted = of_labels({**off, "annotators": {"count": 3}}, 1000)  # votes say more than a method alone
+    voted = of_labels({**off, "annotators": {"count": 3}}, 1000)  # votes say more
     assert voted[-1] == "The share of wrong labels is estimated at 78.1%."

@@ -42,7 +42,8 @@ def level(summary: Mapping[str, Any]) -> str:
 def judged(summary: Mapping[str, Any]) -> bool:
     """Whether anything beside the method itself, or votes, has judged the labels."""
     alone = level(summary) == "none" and summary.get("noise_rate_interval") is None
-    return not alone or summary.get("noise_rate_estimate") is None or bool(summary.get("annotators"))
+    voted = bool(summary.get("annotators"))
+    return not alone or voted or summary.get("noise_rate_estimate") is None
 
 
 def together(summary: Mapping[str, Any]) -> bool:
@@ -101,7 +102,7 @@ def noise(summary: Mapping[str, Any]) -> list[str]:
     if rate is None and interval is None:
         return ["The share of wrong labels cannot be estimated."]
     if not judged(summary):
-        return ["The labels were not judged (--calibrate off), so the share of wrong ones is unknown."]
+        return ["The labels were not judged (--calibrate off): how many are wrong is unknown."]
     if interval is None:
         return [f"The share of wrong labels is estimated at {rate:.1%}."]
     if interval[1] >= 1:
