@@ -134,6 +134,23 @@ def test_lambda_u_takes_other_vectors_with_right_labels_to_test_by(tmp_path):
         experiment("lambda_u").cells("small", replace(sources, data=tmp_path / "half.npz"), 1)
 
 
+def test_methods_are_compared_on_vectors_of_the_users_own(tmp_path):
+    x, y = np.zeros((30, 4), np.float32), np.arange(30) % 3
+    arrays = {"x": x, "y": y, "x_test": x, "y_test": y}
+    np.savez(tmp_path / "mine.npz", **arrays)
+    sources = Sources(out=tmp_path, data=tmp_path / "mine.npz", methods=("ce", "dpc"))
+    cells = experiment("vectors").cells("small", sources, 2)
+    assert [(c.row, c.column, c.seed) for c in cells] == [
+        (row, "given labels", seed) for row in ("ce", "dpc") for seed in (0, 1)
+    ]
+    assert {(c.spec.reading.label_key, c.spec.reading.truth_key) for c in cells} == {("y", None)}
+    np.savez(tmp_path / "known.npz", **arrays, clean=y)
+    known = experiment("vectors").cells("small", replace(sources, data=tmp_path / "known.npz"), 1)
+    assert {(c.spec.reading.label_key, c.spec.reading.truth_key) for c in known} == {("y", "clean")}
+    with pytest.raises(BadInput, match="expected the arrays clean, worst in"):
+        experiment("vectors").cells("small", replace(sources, labels=("worst",)), 1)
+
+
 @pytest.mark.parametrize("name", ["synthetic", "cifarn", "ablation", "beta", "gamma"])
 def test_the_paper_scale_is_the_published_recipe(tmp_path, cifar_folder, name):
     labels = ("aggre", "worst") if name == "cifarn" else None

@@ -66,6 +66,16 @@ def has_label_sets(path: Path | None) -> bool:
     return has_vectors(path) and not {*LABEL_SETS}.isdisjoint(_names(path))
 
 
+def has_own_labels(path: Path | None) -> bool:
+    """Whether that .npz has labels `y` to train on, and none that people gave to CIFAR-10."""
+    return "y" in _names(path) and {*LABEL_SETS[1:]}.isdisjoint(_names(path))
+
+
+def own_truth(path: Path) -> str | None:
+    """The name of the array of true labels beside `y`; None where there is none."""
+    return "clean" if "clean" in _names(path) else None
+
+
 def _names(path: Path | None) -> set[str]:
     """The arrays in an .npz; none where there is no such file."""
     if path is None or not path.is_file() or path.suffix != ".npz":

@@ -8,7 +8,14 @@ from pathlib import Path
 
 from labelproof.bench.asked import chosen
 from labelproof.bench.cell import Cell, Experiment, Maker, Scale, Sources, seeded
-from labelproof.bench.prepared_data import LABEL_SETS, tiny_vectors, vectors_file
+from labelproof.bench.prepared_data import (
+    LABEL_SETS,
+    has_own_labels,
+    measurable,
+    own_truth,
+    tiny_vectors,
+    vectors_file,
+)
 from labelproof.bench.results import (
     ECE_CALIBRATED,
     LISTED,
@@ -34,8 +41,9 @@ FORMS: dict[str, tuple[str, dict[str, object]]] = {
 }
 TINY_METHODS = ("ce", "dpc", CLEANLAB)
 TINY_LABELS = ("clean", "worst")
+OWN = "given labels"  # the column of a user's own vectors
 ALL = (*LISTED, STATED, MEASURED, SECONDS)
-BY_FOLDS = (ECE_CALIBRATED, STATED, MEASURED)  # read where calibration trained on halves
+BY_FOLDS = (ECE_CALIBRATED, STATED, MEASURED)  # read where calibration trained on folds
 BY_HALVES = ("ce", "dpc")
 
 
@@ -44,15 +52,23 @@ def cells(scale: Scale, sources: Sources, seeds: int) -> list[Cell]:
     tiny = scale == "tiny"
     known = (*METHODS, *FORMS, CLEANLAB)
     methods = chosen("method", sources.methods, known, TINY_METHODS if tiny else known)
-    labels = chosen("label set", sources.labels, LABEL_SETS, TINY_LABELS if tiny else LABELS)
-    path = tiny_vectors(sources) if tiny else vectors_file(sources, labels)
     epochs = sources.epochs or (4 if tiny else None)
     return [
         cell
-        for key in labels
+        for column, data in _columns(tiny, sources).items()
         for method in methods
-        for cell in _cells(method, key, array_spec(path, key, "clean"), epochs, seeds)
+        for cell in _cells(method, column, data, epochs, seeds)
     ]
+
+
+def _columns(tiny: bool, sources: Sources) -> dict[str, RunSpec]:
+    """What is read for each set of labels: CIFAR-10N's, or those of a user's own vectors."""
+    if not tiny and not sources.labels and has_own_labels(sources.data):
+        path = measurable(sources)
+        return {OWN: array_spec(path, "y", own_truth(path))}
+    labels = chosen("label set", sources.labels, LABEL_SETS, TINY_LABELS if tiny else LABELS)
+    path = tiny_vectors(sources) if tiny else vectors_file(sources, labels)
+    return {key: array_spec(path, key, "clean") for key in labels}
 
 
 def _cells(method: str, column: str, data: RunSpec, epochs: int | None, seeds: int) -> list[Cell]:
@@ -75,8 +91,9 @@ NOTES = (
     "AP: how well wrong labels are found, by the method's own clean probabilities and by those "
     "that labels.csv has. Precision: share of the suspects that are wrong, as "
     "stated without true labels and as measured with them.",
-    "Calibrated ECE and precision are of runs calibrated by halves; their number of seeds "
-    "stands in brackets. For cleanlab the precision is that of the labels it prunes.",
+    "Calibrated ECE and precision are of runs whose labels were judged by networks that were not "
+    "trained on them; their number of seeds stands in brackets. For cleanlab the precision is that "
+    "of the labels it prunes. Seconds are of training alone.",
 )
 
 
@@ -100,7 +117,7 @@ def number(metric: Metric, records: Sequence[Record]) -> str:
 
 EXPERIMENT = Experiment(
     name="vectors",
-    title="all methods and cleanlab on vectors with the human labels of CIFAR-10N",
+    title="all methods and cleanlab on vectors: human labels of CIFAR-10N, or your own data",
     seeds={"paper": 3, "small": 3, "tiny": 1},
     cells=cells,
     finish=finish,
