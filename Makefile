@@ -8,8 +8,9 @@ READY := .venv/.ready
 demo: $(READY)
 	$(BIN)/labelproof demo
 
+# Tests start many processes: these read compiled modules, also where Python is told to write none.
 test: $(READY)
-	OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest -n 2 --dist worksteal
+	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest -n 2 --dist worksteal
 
 lint: $(READY)
 	$(BIN)/ruff check .
