@@ -76,7 +76,7 @@ def test_a_plan_says_so(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_default_learns_what_no_line_can_tell_apart() -> None:
-    x, _, y = rings(400)
+    x, _, y = rings(500)
     test, true, _ = rings(1000, seed=50)
     model = NoisyLabelClassifier(settings={"steps": 60}).fit(x.numpy(), y.numpy())
     assert np.mean(model.predict(test.numpy()) == true.numpy()) > 0.85
