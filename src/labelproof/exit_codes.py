@@ -33,8 +33,11 @@ def carry_out(work: Callable[[], None]) -> None:
     _speak_to_the_end()
     try:
         work()
-    except KeyboardInterrupt:
-        sys.exit(130)
+    except (KeyboardInterrupt, SystemExit) as stop:
+        lost = _lost(stop)
+        if lost and os.environ.get("RANK") == "0":
+            _stop(str(lost), 1)
+        sys.exit(stop.code if isinstance(stop, SystemExit) else 130)
     except BadInput as error:
         _stop(str(error), 2)
     except (RunFailed, PeerLost) as error:
@@ -102,6 +105,13 @@ class _Patient(io.FileIO):
             return len(data)
 
 
+def _lost(error: BaseException | None) -> PeerLost | None:
+    """The loss of another process that was about to be told when `torchrun` ended this one too."""
+    while error is not None and not isinstance(error, PeerLost):
+        error = error.__cause__ or error.__context__
+    return error
+
+
 def _in_words(error: OSError) -> str:
     """What the system refused, where, and what to do."""
     place = f" ({error.filename})" if error.filename else ""
@@ -124,9 +134,15 @@ def _stop(sentence: str, code: int) -> None:
         with contextlib.suppress(KeyboardInterrupt):
             time.sleep(POLITE)
             sys.stderr.write(f"labelproof, process {os.environ['RANK']}: {sentence}\n")
+        _end_undisturbed()
     else:
+        _end_undisturbed()
         sys.stderr.write(f"labelproof: {sentence}\n")
-    if "RANK" in os.environ:  # `torchrun` now ends all processes; this one is about to
+    sys.exit(code)
+
+
+def _end_undisturbed() -> None:
+    """`torchrun` now ends all processes; this one is about to end by itself."""
+    if "RANK" in os.environ:
         with contextlib.suppress(ValueError):  # outside the main thread
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    sys.exit(code)
