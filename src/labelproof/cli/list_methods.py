@@ -57,14 +57,15 @@ def methods(
 
 def _show(row: Mapping[str, Any], console: Console) -> None:
     """One method, with all that is known of it."""
-    told = {key: row[key] != getattr(About(title=""), key) for key in ("paper", "year", "cost")}
+    unsaid = About(title="")
+    paper = row["paper"] if row["paper"] != unsaid.paper else ""
     lines = {
-        "Method": f"{row['title']} ({row['year']})" if told["year"] else row["title"],
-        "Paper": f"{row['paper'] if told['paper'] else ''} {row['link']}".strip(),
+        "Method": f"{row['title']} ({row['year']})" if row["year"] else row["title"],
+        "Paper": f"{paper} {row['link']}".strip(),
         "Code": row["code"],
         "Cost": f"{row['cost']} an epoch, where the forward pass of one example is 1, its backward "
         "pass 2, and N are the training examples"
-        if told["cost"]
+        if row["cost"] != unsaid.cost
         else "",
         "Recipes": ", ".join(
             f"{recipe} (ours)" if recipe in row["recipes_ours"] else recipe

@@ -225,7 +225,7 @@ def _reasons_for_care(
     if seen:
         reasons.append(
             "Labels were judged by networks that were trained on them (--calibrate quick) and may "
-            "have learnt wrong ones by heart. --calibrate folds finds more."
+            "have learnt wrong ones by heart. With --calibrate folds, other networks judge them."
         )
     return reasons
 
