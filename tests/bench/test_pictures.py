@@ -63,6 +63,16 @@ def test_methods_and_labels_can_be_restricted(sources):
     assert [(c.row, c.column) for c in cells] == [("dpc*", "rand2"), ("dpc*", "sym. 50%")]
 
 
+def test_the_number_of_images_can_be_told(sources):
+    asked = Sources(
+        out=sources.out, data=sources.data, human_labels=sources.human_labels, images=20
+    )
+    cell = experiment("pictures").cells("small", asked, 1)[0]
+    assert len(np.load(cell.spec.data)["x"]) == 20
+    with pytest.raises(BadInput, match="leave --images out"):
+        experiment("pictures").cells("tiny", asked, 1)
+
+
 def test_images_are_a_drawn_part_as_they_are(sources):
     whole, part = np.load(sources.data), np.load(pictures_file(sources, ("worst",), 20))
     rows = np.sort(np.random.default_rng(0).permutation(60)[:20])

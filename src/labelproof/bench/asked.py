@@ -41,7 +41,8 @@ class Asked:
     def cells(self) -> list[Cell]:
         """The whole grid."""
         name, sources = self.experiment.name, self.sources
-        for option, value in (("methods", sources.methods), ("labels", sources.labels)):
+        asked = {"methods": sources.methods, "labels": sources.labels, "images": sources.images}
+        for option, value in asked.items():
             if value and option not in self.experiment.takes:
                 raise BadInput(
                     f"{name} does not take --{option}, because its grid is fixed; leave it out, "
@@ -77,6 +78,7 @@ class Asked:
             "--labels": ",".join(sources.labels) if sources.labels else None,
             "--only": self.only,
             "--epochs": sources.epochs,
+            "--images": sources.images,
             "--launcher": self.launcher if self.launcher != "local" else None,
         }
         given = {name: str(value) for name, value in options.items() if value is not None}

@@ -81,6 +81,7 @@ class Sources:
     methods: tuple[str, ...] | None = None
     labels: tuple[str, ...] | None = None
     epochs: int | None = None  # instead of the scale's own number
+    images: int | None = None  # to train on, instead of the scale's own number
     blocks: bool = False  # asymmetric CIFAR-100 by blocks of consecutive labels
 
 
@@ -93,7 +94,7 @@ class Experiment:
     seeds: Mapping[Scale, int]  # how many unless told
     cells: Callable[[Scale, Sources, int], list[Cell]]  # scale, where the data is, seeds
     finish: Callable[[Results, Path], list[Path]]  # writes tables and figures, returns the files
-    takes: tuple[str, ...] = ()  # of methods and labels, what the user may restrict it to
+    takes: tuple[str, ...] = ()  # of methods, labels and images, what the user may restrict
 
 
 def seeded(row: str, column: str, spec: RunSpec, seeds: int, maker: Maker = "fit") -> list[Cell]:

@@ -45,6 +45,7 @@ def bench(
     labels: opt.Labels = None,
     only: opt.Only = None,
     epochs: opt.Epochs = None,
+    images: opt.Images = None,
     blocks: opt.Blocks = False,
     dry_run: opt.DryRun = False,
     print_cells: opt.PrintCells = False,
@@ -69,6 +70,7 @@ def bench(
         methods=_split(methods),
         labels=_split(labels),
         epochs=epochs,
+        images=images,
         blocks=blocks,
     )
     gpus.use_only(device)

@@ -61,6 +61,13 @@ Only = Annotated[
 Epochs = Annotated[
     int | None, typer.Option(help="Epochs of every run, instead of the scale's.", min=1)
 ]
+Images = Annotated[
+    int | None,
+    typer.Option(
+        help="Images to train on, drawn once with seed 0, instead of the scale's (for pictures).",
+        min=100,
+    ),
+]
 Blocks = Annotated[
     bool,
     typer.Option(

@@ -31,6 +31,7 @@ from labelproof.bench.results import (
 )
 from labelproof.bench.scales import STAR, array_spec, lasting
 from labelproof.bench.tables import Table, closing, listing
+from labelproof.errors import BadInput
 from labelproof.runs.spec import RunSpec
 
 RECIPE = "fast"
@@ -38,7 +39,7 @@ METHODS = ("ce", "dpc", "dividemix", STAR)
 PENALISED = ("dpc", "dividemix", STAR)  # in the warm-up on labels of people, as published
 KURTOSIS: dict[str, dict[str, object]] = {"kurtosis rule": {"selector": "auto"}}  # the appendix's
 NOISE, NOISE_COLUMN = "symmetric:0.5", "sym. 50%"
-SIZE = 10_000  # images of the scale small; the scale paper has all
+SIZES: dict[Scale, int | None] = {"paper": None, "small": 10_000}  # images; None is all
 TINY_EPOCHS = 6
 METRICS = (LAST, BEST, ECE, ECE_CALIBRATED, AUROC_OWN, AUROC, SECONDS)
 Series = dict[str, tuple[list[float], list[float], list[float]]]
@@ -72,10 +73,14 @@ def _data(scale: Scale, sources: Sources) -> dict[str, RunSpec]:
     tiny = scale == "tiny"
     usual = ("worst",) if tiny or sources.human_labels else ()
     labels = chosen("label set", sources.labels, LABEL_SETS[1:], usual)
+    if tiny and sources.images:
+        raise BadInput(
+            "the scale tiny has its own images; leave --images out, or use --scale small."
+        )
     if tiny:
         path = tiny_images(sources)
     else:
-        path = pictures_file(sources, labels, None if scale == "paper" else SIZE)
+        path = pictures_file(sources, labels, sources.images or SIZES[scale])
     human = {label: array_spec(path, label, "clean") for label in labels}
     drawn = replace(array_spec(path, "clean"), noise=NOISE)
     found = {**human, NOISE_COLUMN: drawn}
@@ -165,5 +170,5 @@ EXPERIMENT = Experiment(
     seeds={"paper": 2, "small": 2, "tiny": 1},
     cells=cells,
     finish=finish,
-    takes=("methods", "labels"),
+    takes=("methods", "labels", "images"),
 )
