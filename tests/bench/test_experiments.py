@@ -279,6 +279,25 @@ def test_a_dry_run_of_the_paper_scale(labelproof, tmp_path, cifar_folder):
     assert out.count("counted passes") == 24
 
 
+def test_a_dry_run_of_the_paper_scale_needs_no_data(labelproof, tmp_path, monkeypatch):
+    monkeypatch.setattr(Reader, "_timed", lambda self, parts: (60.0, f"{parts.prepared.task.size}"))
+    words = ("--scale", "paper", "--labels", "worst,noisy100", "--methods", "ce", "--seeds", 1)
+    code, out, err = labelproof("bench", "cifarn", *words, "--dry-run", "--out", "b")
+    assert code == 0, err
+    assert out.count("50000") == 2
+    assert "black pictures stood in" in out
+    code, _, err = labelproof("bench", "cifarn", *words, "--out", "b")
+    assert code == 2
+    assert "--human-labels" in err
+    stand_ins = Sources(out=tmp_path / "b", stand_ins=True)
+    for name in set(NAMES) - {"vectors", "yardstick", "digits"}:  # which are of no published set
+        found = experiment(name).cells("paper", stand_ins, 1)
+        assert {str(cell.spec.data).split("n-")[0] for cell in found} <= {
+            *("cifar10", "cifar100", "cifar100n", "webvision")
+        }
+        assert all(cell.spec.reading.data_dir is None for cell in found)
+
+
 def webvision_files(folder):
     for file in WEBVISION.files:
         (folder / "files" / WEBVISION.folder / file).parent.mkdir(parents=True, exist_ok=True)

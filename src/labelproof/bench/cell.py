@@ -83,6 +83,12 @@ class Sources:
     epochs: int | None = None  # instead of the scale's own number
     images: int | None = None  # to train on, instead of the scale's own number
     blocks: bool = False  # asymmetric CIFAR-100 by blocks of consecutive labels
+    stand_ins: bool = False  # published sets are only named: nothing will be read or run
+
+    @property
+    def has_people(self) -> bool:
+        """Whether there are labels that people gave."""
+        return self.human_labels is not None or self.stand_ins
 
 
 @dataclass(frozen=True, kw_only=True)

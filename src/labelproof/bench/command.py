@@ -72,6 +72,7 @@ def bench(
         epochs=epochs,
         images=images,
         blocks=blocks,
+        stand_ins=dry_run and scale == "paper" and data is None,
     )
     gpus.use_only(device)
     how = _launcher(launcher)
@@ -82,7 +83,7 @@ def bench(
     if dry_run:
         from labelproof.bench.duration import show_estimates
 
-        show_estimates(picked, out / "cells", jobs, Console())
+        show_estimates(picked, out / "cells", jobs, Console(), sources.stand_ins)
         return
     if print_cells:
         for command in cell_commands(asked, picked, out / "cells"):

@@ -49,11 +49,13 @@ class Guess:
     how: str  # such as "done", "other cells", "measured epoch", "counted passes"
 
 
-def show_estimates(cells: Sequence[Cell], runs: Path, jobs: int, console: Console) -> None:
+def show_estimates(
+    cells: Sequence[Cell], runs: Path, jobs: int, console: Console, stand_ins: bool = False
+) -> None:
     """Print the grid with the time of every cell and of all that are left."""
     table = Table("row", "column", "seed", "time", "from", box=None, pad_edge=False)
-    with Console(stderr=True).status("measuring a few batches"):
-        guesses = guess_all(cells, runs)
+    with Console(stderr=True).status("measuring a few batches") as status:
+        guesses = guess_all(cells, runs, status.update)
     for cell in cells:
         guess = guesses[cell.name]
         table.add_row(cell.row, cell.column, str(cell.seed), words(guess.seconds), guess.how)
@@ -62,14 +64,18 @@ def show_estimates(cells: Sequence[Cell], runs: Path, jobs: int, console: Consol
     left = [guesses[name].seconds for name in unique if guesses[name].how != "done"]
     console.print(
         f"\n{len(unique)} cells, {len(unique) - len(left)} of them done; the others take about "
-        f"{words(finish_time(left, jobs))} with --jobs {jobs}. Nothing was run.",
+        f"{words(finish_time(left, jobs))} with --jobs {jobs}. Nothing was run."
+        + (" The data was not named, so black pictures stood in for it." if stand_ins else ""),
         highlight=False,
         soft_wrap=True,
     )
 
 
-def guess_all(cells: Sequence[Cell], runs: Path) -> dict[str, Guess]:
+def guess_all(
+    cells: Sequence[Cell], runs: Path, show: Callable[[str], None] = lambda _: None
+) -> dict[str, Guess]:
     """A guess for every cell, by name; cells that differ in their seed alone share one."""
+    groups = {cell.group for cell in cells}
     known: dict[str, Guess] = {}
     by_group: dict[str, Guess] = {}
     reader = Reader()
@@ -79,6 +85,7 @@ def guess_all(cells: Sequence[Cell], runs: Path) -> dict[str, Guess]:
             known[cell.name] = Guess(seconds=ran(cell, runs) or 0.0, how="done")
             continue
         if group not in by_group:
+            show(f"measuring a few batches of run {len(by_group) + 1} of {len(groups)}")
             siblings = [other for other in cells if other.group == group]
             by_group[group] = from_others(siblings, runs) or _measured(reader, cell)
         known[cell.name] = by_group[group]
@@ -150,7 +157,8 @@ class Reader:
     def _timed(self, parts: Assembled) -> tuple[float, str]:
         """Seconds of the whole plan, and how they are known."""
         if parts.net in LARGE:
-            return self._counted(parts), "counted passes"
+            counted = self._counted(parts)
+            return counted, "counted passes" if counted else "not measured: no passes to count"
         task = parts.prepared.task
         measured = estimate(task, parts.method, parts.trunk, parts.device)
         return measured.seconds, "measured epoch"
@@ -167,17 +175,22 @@ class Reader:
         reading, encoder = spec.reading, pipeline.wanted_encoder(spec)
         key = (str(spec.data), reading.label_key, str(reading.data_dir), encoder)
         if key not in self._seen:
-            large = spec.data == "webvision"  # reading it takes longer than a guess is worth
-            edge = reading.image_size or EDGE
-            raw = _like_webvision(edge) if large else pipeline.read_raw(spec)
-            self._seen[key] = glance(raw, encoder)
+            self._seen[key] = glance(_stand_in(spec) or pipeline.read_raw(spec), encoder)
         return self._seen[key]
 
 
-def _like_webvision(edge: int) -> Examples:
-    """A few black pictures in the shape of WebVision's."""
-    pictures = np.zeros((2 * CLASSES, edge, edge, 3), np.uint8)
-    return from_arrays(pictures, np.arange(2 * CLASSES) % CLASSES)
+def _stand_in(spec: RunSpec) -> Examples | None:
+    """Black pictures in the shape of the data, where it is not named or takes long to read."""
+    data = str(spec.data)
+    if data == "webvision":  # a few
+        return _black(2 * CLASSES, spec.reading.image_size or EDGE, CLASSES)
+    if data.startswith("cifar") and spec.reading.data_dir is None:
+        return _black(50_000, 32, 100 if data.startswith("cifar100") else 10)
+    return None
+
+
+def _black(count: int, edge: int, classes: int) -> Examples:
+    return from_arrays(np.zeros((count, edge, edge, 3), np.uint8), np.arange(count) % classes)
 
 
 def finish_time(seconds: Sequence[float], jobs: int) -> float:

@@ -101,6 +101,8 @@ def data_spec(scale: Scale, sources: Sources, data: str) -> RunSpec | None:
     """Where the data is; None where the user has this set not, but another one."""
     if scale == "tiny":
         return RunSpec(data="digits")
+    if sources.stand_ins:
+        return RunSpec(data=data)
     if of_vectors(scale, sources):
         return array_spec(small_vectors(sources), "clean")
     plain = replace(sources, human_labels=None)  # the same file and runs with and without them
@@ -155,6 +157,8 @@ def _human(scale: Scale, sources: Sources, name: str) -> Setting:
 def _human_spec(scale: Scale, sources: Sources, name: str, recipe: str) -> RunSpec:
     if scale == "tiny":
         return replace(array_spec(tiny_images(sources), name, "clean"), flip=False)
+    if sources.stand_ins:
+        return RunSpec(data=recipe)
     if sources.data is not None and not sources.data.exists():
         raise BadInput(f"expected CIFAR at {sources.data}, which does not exist; check --data.")
     if scale == "paper" and sources.data is not None and sources.data.is_dir():

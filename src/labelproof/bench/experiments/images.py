@@ -26,7 +26,7 @@ def cells(scale: Scale, sources: Sources, seeds: int) -> list[Cell]:
     """A cell for every noise, method and seed."""
     usual = TINY_ROWS if scale == "tiny" else ALL
     settings = synthetic_settings(scale, sources, ("cifar10-symmetric-0.5",))
-    given = ("worst",) if sources.human_labels or scale == "tiny" else ()
+    given = ("worst",) if sources.has_people or scale == "tiny" else ()
     labels = chosen("label set", sources.labels, ("aggre", "rand1", "worst"), given)
     settings += human_settings(scale, sources, labels)
     return [

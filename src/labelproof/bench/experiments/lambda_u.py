@@ -106,7 +106,7 @@ def _images(scale: Scale, sources: Sources) -> list[Setting]:
     found = synthetic_settings(scale, sources, IMAGES)
     if scale == "small":
         found.append(_many(found[0], sources))
-    return found + (human_settings(scale, sources, ("worst",)) if sources.human_labels else [])
+    return found + (human_settings(scale, sources, ("worst",)) if sources.has_people else [])
 
 
 def _many(setting: Setting, sources: Sources) -> Setting:

@@ -71,12 +71,15 @@ def _title(method: str) -> str:
 def _data(scale: Scale, sources: Sources) -> dict[str, RunSpec]:
     """How each column is read: labels of people where they are named, then labels redrawn."""
     tiny = scale == "tiny"
-    usual = ("worst",) if tiny or sources.human_labels else ()
+    usual = ("worst",) if tiny or sources.has_people else ()
     labels = chosen("label set", sources.labels, LABEL_SETS[1:], usual)
     if tiny and sources.images:
         raise BadInput(
             "the scale tiny has its own images; leave --images out, or use --scale small."
         )
+    if sources.stand_ins:
+        human = {label: RunSpec(data=f"cifar10n-{label}") for label in labels}
+        return {**human, NOISE_COLUMN: RunSpec(data="cifar10", noise=NOISE)}
     if tiny:
         path = tiny_images(sources)
     else:

@@ -31,6 +31,7 @@ ROWS: dict[Scale, tuple[str, ...]] = {
     "small": ("dividemix", "elr_plus", "unicon", "dpc", STAR),
     "tiny": ("dividemix", "dpc"),
 }
+NET = "inception_resnet_v2"
 SMALL_EDGE = 64  # pixels of the small scale
 OWN_EDGE = {"elr_plus": 256}  # whose authors take the published pictures as they are
 TINY_NOISE = "asymmetric-cifar10:0.4"
@@ -52,6 +53,8 @@ def cells(scale: Scale, sources: Sources, seeds: int) -> list[Cell]:
 def _data(scale: Scale, sources: Sources) -> RunSpec:
     if scale == "tiny":
         return RunSpec(data="digits", noise=TINY_NOISE, net=NETS[scale])
+    if sources.stand_ins:
+        return RunSpec(data="webvision", net=NET)
     if sources.data is None or not sources.data.is_dir():
         raise BadInput(
             "webvision needs --data DIR, the folder that holds webvision and imagenet; "
@@ -60,7 +63,7 @@ def _data(scale: Scale, sources: Sources) -> RunSpec:
     locate(sources.data, (WEBVISION,))
     spec = published_spec("webvision", sources.data)
     if scale == "paper":
-        return replace(spec, net="inception_resnet_v2")
+        return replace(spec, net=NET)
     reading = replace(spec.reading, image_size=SMALL_EDGE)
     return replace(spec, reading=reading, net="preact18_narrow")
 
