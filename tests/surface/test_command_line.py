@@ -370,6 +370,12 @@ def test_resume_starts_goes_on_and_says_when_all_is_done(labelproof, tmp_path):
     code, out, _ = labelproof(*words, "--resume")
     assert code == 0
     assert "already finished" in out
+    code, out, _ = labelproof("fit", "--out", "run", "--resume")
+    assert code == 0
+    assert "already finished" in out
+    code, _, err = labelproof("fit", "--out", "none", "--resume")
+    assert code == 2
+    assert "expected DATA" in err
     assert labelproof("fit", "--from", "run", "--out", "again")[0] == 0
     first, second = ((tmp_path / run / "labels.csv").read_bytes() for run in ("run", "again"))
     assert first == second

@@ -215,7 +215,7 @@ def _stopped(spec: RunSpec, processes: int) -> str:
     if not (spec.out and (spec.out / RUN).exists()):
         return "\nStopped before anything was written. Run the same command again."
     together = ["torchrun", "--nproc-per-node", str(processes), "-m"] if processes > 1 else []
-    again = ["labelproof", "fit", "--from", str(spec.out), "--out", str(spec.out), "--resume"]
+    again = ["labelproof", "fit", "--out", str(spec.out), "--resume"]
     return (
         "\nStopped. Everything up to the last complete epoch is saved. To continue:\n  "
         f"{shlex.join([*together, *again])}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any, get_args
 
 import typer
@@ -11,6 +12,7 @@ import typer
 from labelproof.data.readers import SourceOptions
 from labelproof.errors import BadInput
 from labelproof.recipes.recipe import read_settings
+from labelproof.run_files import RUN
 from labelproof.runs.spec import RunSpec, load_spec
 from labelproof.training.run import Precision
 from labelproof.training.settings import split_settings
@@ -25,10 +27,11 @@ def spec_from(ctx: typer.Context) -> RunSpec:
     """The spec that a command asks for.
 
     With `--from`, that spec with the options that were given in their places; else the options over
-    the defaults. Settings are checked against the method before any data is read.
+    the defaults. `--out RUN --resume` without data is from RUN. Settings are checked against the
+    method before any data is read.
     """
-    start = ctx.params.get("from_")
     given = _given(ctx)
+    start = given.get("from_") or _stopped_run(given)
     base = load_spec(start, given.get("data")) if start else RunSpec()
     if start and "out" not in given:
         base = replace(base, out=None)
@@ -36,6 +39,13 @@ def spec_from(ctx: typer.Context) -> RunSpec:
     if spec.data is None:
         raise BadInput("expected DATA, but none was given; name the data, or a run with --from.")
     return spec
+
+
+def _stopped_run(given: Mapping[str, Any]) -> Path | None:
+    """The run to continue, where nothing but its folder was named."""
+    out = given.get("out")
+    alone = given.get("resume") and out is not None and "data" not in given
+    return out if alone and (out / RUN).is_file() else None
 
 
 def with_options(base: RunSpec, given: Mapping[str, Any]) -> RunSpec:
