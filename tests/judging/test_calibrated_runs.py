@@ -46,7 +46,7 @@ def test_a_run_is_calibrated_and_its_accuracy_stays(name: str) -> None:
     assert ((judged.clean >= 0) & (judged.clean <= 1)).all()
     assert found.folds == 5
     assert found.judgement is not None
-    assert len(found.judgement.weights) == 3  # folds, regression, neighbours
+    assert len(found.judgement.weights) == 4  # folds, regression, neighbours, forest
 
 
 @pytest.fixture(scope="module")

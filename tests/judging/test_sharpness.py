@@ -27,6 +27,7 @@ from labelproof.judging.sharpness import (
     Near,
     by_the_surest,
     kappa,
+    lowest_pair,
     prior_of,
     prior_of_right,
     share_right,
@@ -207,3 +208,24 @@ def test_a_view_that_knows_little_does_not_tell_how_often_the_others_are_right()
     two = share_right(np.stack([good, other]), good, labels, classes)
     three = share_right(np.stack([good, other, poor]), good, labels, classes)
     assert three == two > 0.9
+
+
+def test_a_forest_that_errs_by_itself_counts_half():
+    assert lowest_pair({(0, 1): 0.5, (0, 2): 0.2, (1, 2): 0.3}, 2) == pytest.approx(0.35)
+    assert lowest_pair({(0, 1): 0.1, (0, 2): 0.2, (1, 2): 0.3}, 2) == 0.1
+    assert lowest_pair({(0, 1): 0.5, (0, 2): 0.2, (1, 2): 0.3}, None) == 0.2
+    assert lowest_pair({(0, 1): 0.5}, 1) == 0.5
+
+
+def test_views_that_err_alike_are_found_out_by_a_forest():
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 4, 4000)
+    hard = rng.random(4000) < 0.3  # where smooth borders are wrong, all in the same way
+    smooth = np.where(hard, (truth + 1) % 4, truth)
+    alike = np.stack([np.where(rng.random(4000) < 0.05, (s + 1) % 4, s) for s in [smooth] * 3])
+    forest = np.where(rng.random(4000) < 0.3, rng.integers(0, 4, 4000), truth)
+    labels = np.where(rng.random(4000) < 0.2, rng.integers(0, 4, 4000), truth)
+    misled = share_right(alike, smooth, labels, 4)
+    better = share_right(np.stack([*alike, forest]), smooth, labels, 4, forest=3)
+    assert misled > 0.85
+    assert abs(better - 0.7) < misled - 0.7 - 0.05

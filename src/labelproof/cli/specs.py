@@ -43,9 +43,10 @@ def spec_from(ctx: typer.Context) -> RunSpec:
 
 def _stopped_run(given: Mapping[str, Any]) -> Path | None:
     """The run to continue, where nothing but its folder was named."""
-    out = given.get("out")
-    alone = given.get("resume") and out is not None and "data" not in given
-    return out if alone and (out / RUN).is_file() else None
+    out: Path | None = given.get("out")
+    if out is None or "data" in given or not given.get("resume"):
+        return None
+    return out if (out / RUN).is_file() else None
 
 
 def with_options(base: RunSpec, given: Mapping[str, Any]) -> RunSpec:

@@ -2,7 +2,8 @@
 
 0. Scores of the training set come from networks that have not seen the labels (`crossfit`), or,
    where that takes too long, from the run's own networks, which then look too good.
-1. For vectors a softmax regression and the nearest neighbours are further views (`stacking`).
+1. For vectors a softmax regression and the nearest neighbours are further views (`stacking`), for
+   tables a random forest too (`forest`).
 2. Where that was asked for, the regression may predict too (`joining`), and the networks that were
    trained without a fold do: the mean of several networks is right a little more often than one.
 3. The judge says how likely each label is right (`judgement`).
@@ -159,6 +160,7 @@ class Heard:
     views: Floats  # (V, N, C) log-probabilities for the judge
     raw: float | None = None  # the scale of the method's own probabilities, where it has `seen`
     near: Near | None = None  # what neighbours say of some, where no view has those of all
+    forest: int | None = None  # which of the views is a forest
     together: Join | None = None
 
     @property
@@ -179,10 +181,8 @@ def seen_scores(own: Tensor, of: Scores) -> Heard:
 
 def unseen_scores(result: Result, own: Tensor, said: Unseen, joins: bool) -> Heard:
     """The same with networks that were trained without the fold, and cheap views."""
-    unseen, linear, together = said.scores, said.linear, None
-    views = log_softmax(unseen.numpy())[None]
-    if said.cheap:
-        views = np.concatenate([views, *(view[None] for view in said.cheap)])
+    unseen, cheap, together = said.scores, said.cheap, None
+    views, linear = np.stack([log_softmax(unseen.numpy()), *cheap.views]), cheap.linear
     if joins and linear is not None:
         together = join(unseen, linear, result.task.y)
         own, unseen = _with_partner(result, together, own, unseen, linear)
@@ -190,7 +190,8 @@ def unseen_scores(result: Result, own: Tensor, said: Unseen, joins: bool) -> Hea
         own=own,
         unseen=unseen,
         views=views,
-        near=said.near,
+        near=cheap.near,
+        forest=len(views) - 1 if cheap.forest else None,
         together=together,
     )
 
@@ -228,7 +229,8 @@ def link_scale(heard: Heard, judged: Judgement, labels: Tensor) -> float:
     the judge's posterior, or, if nothing can be trusted, stays that of the method.
     """
     if heard.raw is None:
-        return halfway(heard.unseen, rights(heard.unseen, judged, labels, heard.views, heard.near))
+        found = rights(heard.unseen, judged, labels, heard.views, heard.near, heard.forest)
+        return halfway(heard.unseen, found)
     if judged.trust.level == "none":
         return heard.raw
     return fit_scale(heard.unseen, torch.from_numpy(judged.posterior))
@@ -256,6 +258,7 @@ def evidence_of(result: Result, heard: Heard) -> Evidence:
         original=None if task.original is None else task.original.numpy(),
         seen=heard.seen,
         near=heard.near,
+        forest=heard.forest,
     )
 
 

@@ -62,6 +62,7 @@ class Evidence:
     original: Ints | None = None  # (N,) labels before review; the same where nothing changed
     seen: bool = False  # whether the models have seen the labels after all
     near: Near | None = None  # what neighbours say of some, where no view has those of all
+    forest: int | None = None  # which of the views is a forest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,7 +212,7 @@ def _prior(part: Part, evidence: Evidence) -> Prior:
     if near is not None:
         said = np.concatenate([said, places[near.said[part.rows[near.rows]]][None]])
     scores = log_softmax(part.scores[np.ix_(rows, part.kept)])
-    return prior_of(said, scores, places[part.labels[rows]])
+    return prior_of(said, scores, places[part.labels[rows]], evidence.forest)
 
 
 def _stated(

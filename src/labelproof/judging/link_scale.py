@@ -26,7 +26,12 @@ BOUNDS = (math.log(1e-3), math.log(1e3))  # of the logarithm of a scale
 
 
 def rights(
-    values: Tensor, judged: Judgement, labels: Tensor, views: Floats, near: Near | None
+    values: Tensor,
+    judged: Judgement,
+    labels: Tensor,
+    views: Floats,
+    near: Near | None,
+    forest: int | None = None,
 ) -> tuple[float, ...]:
     """How often predictions are right, by the noise model and, with two views, by agreement.
 
@@ -39,6 +44,7 @@ def rights(
         labels: (N,) given labels before any review.
         views: (V, N, C) of single models.
         near: what neighbours say of some examples, where no view has those of all.
+        forest: which of the views is a forest, if one is.
     """
     predicted, given, classes = values.argmax(1).numpy(), labels.numpy(), values.shape[1]
     agreement = float((predicted == given).mean())
@@ -48,7 +54,7 @@ def rights(
     if near is not None:
         said = np.concatenate([said, near.said[None]])
     if len(said) > 1:
-        found.append(share_right(said, predicted[some], given[some], classes))
+        found.append(share_right(said, predicted[some], given[some], classes, forest))
     return tuple(max(each, agreement) for each in found)
 
 

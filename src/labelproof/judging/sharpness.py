@@ -10,10 +10,11 @@ makes up for the errors that they do not share. So they agree about as often as 
 
 κ is agreement beyond chance, so that naming one large class is no evidence. What stacking has won
 is added. A method and a regression can be nearly the same model, so the lowest pair counts; a view
-that knows less than half of what the best one knows of given labels is no second opinion. Models
-share some errors, with two classes more of them than with ten: hence the factor. Where inputs say
-little of the class, models agree more often than they are right; so what given labels say has a
-small part in ln a as well.
+that knows less than half of what the best one knows of given labels is no second opinion. A forest
+errs on other examples than the rest do, and more often where these draw the border well: its lowest
+pair counts half, the lowest without it the other half. Models share some errors, with two classes
+more of them than with ten: hence the factor. Where inputs say little of the class, models agree
+more often than they are right; so what given labels say has a small part in ln a as well.
 
 With two classes, models err alike more often. There the surest fifth of the predictions tells more:
 these are nearly always right, so they contradict about as many labels as are wrong.
@@ -27,6 +28,7 @@ Shapes: C classes, M of the N examples, N examples, V views.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -57,20 +59,22 @@ class Near:
     said: Ints  # (M,) the likeliest class
 
 
-def prior_of(said: Ints, scores: Floats, labels: Ints) -> Prior:
+def prior_of(said: Ints, scores: Floats, labels: Ints, forest: int | None = None) -> Prior:
     """The prior of the noise model, with what predictions and labels tell of the sharpness.
 
     Args:
         said: (V, M) the class that each view names.
         scores: (M, C) the stacked scores of the same examples.
         labels: (M,) their given labels.
+        forest: which of the views is a forest, if one is.
     """
     if not len(labels):
         return Prior()
     classes = scores.shape[1]
     if len(said) < 2:
         return Prior(sharpen=(by_labels(scores, labels), LARGER_SPREAD))
-    by_views = sharpening(scores, labels, share_right(said, scores.argmax(1), labels, classes))
+    right = share_right(said, scores.argmax(1), labels, classes, forest)
+    by_views = sharpening(scores, labels, right)
     if classes == 2:
         bounded = min(max(by_views, 0.0), MOST_BY_VIEWS)
         centre = BY_SUREST * by_the_surest(scores, labels) + (1 - BY_SUREST) * bounded
@@ -104,18 +108,31 @@ def spread_of(classes: int) -> float:
     return SPREAD if classes > 2 else LARGER_SPREAD
 
 
-def share_right(said: Ints, stacked: Ints, labels: Ints, classes: int) -> float:
-    """How often the stacked prediction (M,) is right, by predictions (V, M) of single views."""
+def share_right(
+    said: Ints, stacked: Ints, labels: Ints, classes: int, forest: int | None = None
+) -> float:
+    """How often the stacked prediction (M,) is right, by predictions (V, M) of single views.
+
+    One of them, `forest`, may be that of a forest.
+    """
     known = [kappa(one, labels, classes) for one in said]
     able = [i for i in range(len(said)) if known[i] >= KNOWS * max(known)]
-    pairs = [
-        kappa(said[i], said[j], classes) - (known[i] + known[j]) / 2
-        for i, j in combinations(able if len(able) > 1 else range(len(said)), 2)
-    ]
-    lowest = min(pairs) + kappa(stacked, labels, classes)
+    able = able if len(able) > 1 else list(range(len(said)))
+    pairs = {
+        (i, j): kappa(said[i], said[j], classes) - (known[i] + known[j]) / 2
+        for i, j in combinations(able, 2)
+    }
+    lowest = lowest_pair(pairs, forest) + kappa(stacked, labels, classes)
     above = 1 - (UNSEEN + ALIKE / (classes - 1)) * (1 - lowest)
     chance = by_chance(stacked, labels, classes)
     return float(np.clip(chance + (1 - chance) * above, 0, 1))
+
+
+def lowest_pair(pairs: Mapping[tuple[int, int], float], forest: int | None) -> float:
+    """The lowest value of all pairs; halfway to the lowest of those without the forest."""
+    lowest = min(pairs.values())
+    without = [value for pair, value in pairs.items() if forest not in pair]
+    return (lowest + min(without)) / 2 if without else lowest
 
 
 def kappa(one: Ints, other: Ints, classes: int) -> float:

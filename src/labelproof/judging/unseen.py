@@ -1,8 +1,9 @@
 """What models that have not seen a label say of its example.
 
-The method, trained again without each fold (`crossfit`), and for vectors a softmax regression and
-the nearest neighbours (`stacking`). All of it can be done at once, in processes side by side. Where
-a core would be idle, some of it is begun beside the training of the run itself.
+The method, trained again without each fold (`crossfit`), for vectors a softmax regression and the
+nearest neighbours (`stacking`), and for tables a random forest (`forest`). All of it can be done at
+once, in processes side by side. Where a core would be idle, some of it is begun beside the training
+of the run itself.
 
 Shapes: C classes, D numbers an input, N training examples.
 """
@@ -33,6 +34,7 @@ from labelproof.judging.crossfit import (
     part_of,
     scores_by_fold,
 )
+from labelproof.judging.forest import forest, forest_in_time
 from labelproof.judging.numbers import Floats
 from labelproof.judging.sharpness import Near
 from labelproof.judging.stacking import (
@@ -49,13 +51,21 @@ SOME = 10_000  # of many examples, those that neighbours are looked for
 
 
 @dataclass(frozen=True, kw_only=True)
+class Cheap:
+    """Views of the training set that take no network; none for pictures and for too much data."""
+
+    linear: CrossFit | None = None  # a regression, where there is one
+    views: tuple[Floats, ...] = ()  # log-probabilities (N, C): regression, neighbours, forest
+    near: Near | None = None  # what neighbours say of some, where those of all would take too long
+    forest: bool = False  # whether the last view is a forest
+
+
+@dataclass(frozen=True, kw_only=True)
 class Unseen:
     """What models say of the training set that have not seen the labels."""
 
     scores: Tensor  # (N, C) of the method
-    linear: CrossFit | None  # a regression, where there is one
-    cheap: list[Floats]  # log-probabilities (N, C) of the views that take no network
-    near: Near | None  # what neighbours say of some, where those of all would take too long
+    cheap: Cheap
     folds: list[WithoutFold]  # the method's networks, each trained without a fold
 
 
@@ -67,13 +77,11 @@ def unseen_views(
     name = "judging labels by models not trained on them"
     progress = Parts(told, name, count, begun=begun is not None) if told else None
     try:
-        *folds, (linear, cheap, near) = _values(again, progress, begun)
+        *folds, cheap = _values(again, progress, begun)
     finally:
         if progress:
             progress.finish()
-    return Unseen(
-        scores=scores_by_fold(again, folds), linear=linear, cheap=cheap, near=near, folds=folds
-    )
+    return Unseen(scores=scores_by_fold(again, folds), cheap=cheap, folds=folds)
 
 
 @contextmanager
@@ -143,28 +151,30 @@ def _can_fork(task: Task) -> bool:
     return task.x.resident and can_fork()
 
 
-def _cheap_views(
-    again: Retraining, _: Reporter
-) -> tuple[CrossFit | None, list[Floats], Near | None]:
-    """Views of vectors (N, C) that take no network: a regression, and the nearest neighbours.
+def _cheap_views(again: Retraining, _: Reporter) -> Cheap:
+    """A regression, the nearest neighbours, and a forest of a table, each where there is time.
 
-    None of either for other kinds of data, and where it would take too long; of many vectors, what
-    neighbours say of some.
+    Of many vectors, what neighbours say of some.
     """
     task = again.task
     if task.kind != "vectors":
-        return None, [], None
+        return Cheap()
     width = int(np.prod(task.x.shape))
     few = neighbours_in_time(task.size, width)
     near = None if few else _near(task, again.device)
     if not few and task.size * width > MOST_NUMBERS:
-        return None, [], near
+        return Cheap(near=near)
     x = plain_inputs(task, again.device)
     linear = regression(x, task.y, task.num_classes, again.folds, task.fixed, task.targets)
     said = [] if linear is None else [linear.log_probs]
+    cut = forest_in_time(task.size, width, task.num_classes)
+    group = copies(task.x) if few or cut else torch.empty(0)
     if few:
-        said.append(neighbours(x, task.y, task.num_classes, copies(task.x)))
-    return linear, [view.double().numpy() for view in said], near
+        said.append(neighbours(x, task.y, task.num_classes, group))
+    if cut:
+        said.append(forest(x[:, :width], task.y, task.num_classes, group))
+    views = tuple(view.double().numpy() for view in said)
+    return Cheap(linear=linear, views=views, near=near, forest=cut)
 
 
 def _near(task: Task, device: torch.device) -> Near:
