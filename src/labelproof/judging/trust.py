@@ -196,8 +196,9 @@ def _reasons_against(size: int, judged: int, weak: bool, error: float, who: str)
         reasons.append(f"{size} examples are too few to judge labels.")
     if weak:
         reasons.append(
-            "The model is hardly better than always naming the largest class: it learnt next to "
-            "nothing. Train longer (--epochs), or use an encoder."
+            "The model predicts held-out labels hardly better than always naming the largest "
+            "class. It needs inputs that say more about the class (other columns, another "
+            "encoder), or longer training (--epochs)."
         )
     elif error > WRONG:
         reasons.append(f"{who} expected to be wrong on {error:.0%} of the examples.")
