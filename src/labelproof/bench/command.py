@@ -81,19 +81,28 @@ def bench(
     cells = asked.cells()
     picked = asked.picked(cells)
     if dry_run:
-        from labelproof.bench.duration import show_estimates
-
-        show_estimates(picked, out / "cells", jobs, Console(), sources.stand_ins)
+        _estimate(asked, picked)
         return
     if print_cells:
-        for command in cell_commands(asked, picked, out / "cells"):
-            typer.echo(command)
+        _print_cells(asked, picked)
         return
     if cell is not None:
         _run_alone(cells, cell, out / "cells", jobs, how)
         return
     with alone(out):
         sys.exit(_run(asked, cells, [] if collect else picked))
+
+
+def _estimate(asked: Asked, picked: list[Cell]) -> None:
+    from labelproof.bench.duration import show_estimates
+
+    sources = asked.sources
+    show_estimates(picked, sources.out / "cells", asked.jobs, Console(), sources.stand_ins)
+
+
+def _print_cells(asked: Asked, picked: list[Cell]) -> None:
+    for command in cell_commands(asked, picked, asked.sources.out / "cells"):
+        typer.echo(command)
 
 
 def _run_alone(cells: list[Cell], name: str, runs: Path, jobs: int, launcher: Launcher) -> None:
