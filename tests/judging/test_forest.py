@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 from sklearn.metrics import roc_auc_score
 
@@ -18,7 +19,11 @@ def table(size: int = 400) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.from_numpy(x).float(), torch.from_numpy(y)
 
 
-def test_a_label_does_not_change_what_the_forest_says_of_its_example_and_its_copies():
+@pytest.mark.parametrize("drawn", [4000, 150])  # for a tree: all that there are, or some
+def test_a_label_does_not_change_what_the_forest_says_of_its_example_and_its_copies(
+    drawn, monkeypatch
+):
+    monkeypatch.setattr("labelproof.judging.forest.DRAWN", drawn)
     x, y = table()
     x[9], group = x[5], torch.arange(400)
     group[9] = 5

@@ -10,14 +10,17 @@ Shapes: C classes, D columns, N examples.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import torch
 from torch import Tensor
 
-TREES = 200
+TREES = 200  # where each leaves a third of the examples out; fewer where they leave more out
+DRAWN = 4000  # examples that a tree is grown from, about, at the most
 LEAF = 3  # examples of a leaf, at the least: a wrong label alone makes none
 MOST_COLUMNS = 100  # beyond them the numbers are features of a network, which a regression suits
-MOST_CELLS = 1e6  # N D, beyond which a forest takes too long
+MOST_CELLS = 5e6  # N D, beyond which a forest takes too long
 MOST_SHARES = 1e6  # N C, beyond which the leaves of a tree take long
 
 
@@ -30,8 +33,8 @@ def forest_in_time(size: int, width: int, classes: int) -> bool:
 def forest(x: Tensor, labels: Tensor, classes: int, group: Tensor) -> Tensor:
     """Log-probabilities (N, C), each by the trees that were grown without the example.
 
-    Every tree leaves about a third of the examples out, copies of an input together. One more tree
-    that knows nothing keeps the logarithm finite.
+    Every tree leaves about a third of the examples out, more where there are many, and copies of an
+    input together. One more tree that knows nothing keeps the logarithm finite.
 
     Args:
         x: (N, D) columns, on any scale.
@@ -42,10 +45,10 @@ def forest(x: Tensor, labels: Tensor, classes: int, group: Tensor) -> Tensor:
     from sklearn.tree import DecisionTreeClassifier
 
     columns, given, same = x.numpy(), labels.numpy(), group.numpy()
-    rng = np.random.default_rng(0)
+    rng, rate = np.random.default_rng(0), min(1.0, DRAWN / max(1, len(labels)))
     shares, asked = np.full((len(given), classes), 1 / classes), np.ones((len(given), 1))
-    for number in range(TREES):
-        drawn = rng.poisson(1.0, len(given))[same]  # how often each example is drawn
+    for number in range(round(TREES * math.exp(rate - 1))):
+        drawn = rng.poisson(rate, len(given))[same]  # how often each example is drawn
         out = drawn == 0
         if out.all() or not out.any():
             continue
