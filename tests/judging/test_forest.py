@@ -55,6 +55,6 @@ def test_labels_of_a_table_with_thresholds_are_judged_with_its_help():
     rng = np.random.default_rng(1)
     given, wrong = y.numpy().copy(), rng.random(500) < 0.25
     given[wrong] = (given[wrong] + rng.integers(1, 4, wrong.sum())) % 4
-    model = NoisyLabelClassifier(epochs=3, settings={"steps": 100}).fit(x.numpy(), given)
+    model = NoisyLabelClassifier("ce", epochs=20, calibrate=True).fit(x.numpy(), given)
     assert len(model.calibration_.judgement.weights) == 4
     assert roc_auc_score(wrong, 1 - model.clean_proba_) > 0.97
