@@ -23,16 +23,16 @@ if {ours}:
 torch.set_num_threads(1)
 layers = [nn.Sequential(nn.Conv2d(3 if i == 0 else 16, 16, 3), nn.ReLU()) for i in range(4)]
 net, x, found = nn.Sequential(*layers), torch.randn(64, 3, 32, 32), []
-for _ in range(6):
+for _ in range(9):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     net(x).sum().backward()
     found.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
-print(sum(found[3:]))
+print(sorted(found[3:])[2])
 """
 
 
 def pages_fetched(ours: bool) -> int:
-    """Pages that the system hands out in three steps of training, after three others."""
+    """Pages that the system hands out in a usual step of training, after the first three."""
     command = [sys.executable, "-c", FAULTS.format(ours=ours)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return int(done.stdout.split()[-1])
