@@ -14,12 +14,11 @@ FAULTS = """
 import resource, sys, torch
 from torch import nn
 from labelproof.__main__ import main
-if {ours}:
-    sys.argv = ["labelproof", "--version"]
-    try:
-        main()
-    except SystemExit:
-        pass
+sys.argv = ["labelproof", "--version"]
+try:
+    main()
+except SystemExit:
+    pass
 torch.set_num_threads(1)
 layers = [nn.Sequential(nn.Conv2d(3 if i == 0 else 16, 16, 3), nn.ReLU()) for i in range(4)]
 net, x, found = nn.Sequential(*layers), torch.randn(64, 3, 32, 32), []
@@ -31,16 +30,12 @@ print(sorted(found[3:])[2])
 """
 
 
-def pages_fetched(ours: bool) -> int:
-    """Pages that the system hands out in a usual step of training, after the first three."""
-    command = [sys.executable, "-c", FAULTS.format(ours=ours)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return int(done.stdout.split()[-1])
-
-
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs the C library of Linux")
 def test_freed_memory_stays_with_the_process():
-    assert 3 * pages_fetched(ours=True) < pages_fetched(ours=False)
+    """A usual step of training, after the first three, fetches hardly a page; else thousands."""
+    command = [sys.executable, "-c", FAULTS]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert int(done.stdout.split()[-1]) < 100
 
 
 @pytest.mark.parametrize(
