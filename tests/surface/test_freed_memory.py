@@ -40,7 +40,7 @@ def pages_fetched(ours: bool) -> int:
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs the C library of Linux")
 def test_freed_memory_stays_with_the_process():
-    # where the C library finds room varies from process to process, so three pairs of them are tried
+    # where the C library finds room varies from process to process, so there are three tries
     assert any(3 * pages_fetched(ours=True) < pages_fetched(ours=False) for _ in range(3))
 
 
