@@ -28,6 +28,7 @@ from torch import nn
 
 from labelproof.data.examples import Examples
 from labelproof.data.readers import SourceOptions, load
+from labelproof.process_memory import keep_freed_memory
 from labelproof.runs.prepare import prepare
 from labelproof.training.batches import Batches
 
@@ -107,6 +108,7 @@ def main() -> int:
     parser.add_argument("--cache", action="store_true", help="train from a cache of decoded pixels")
     parser.add_argument("--folder", type=Path, help="make the images here and keep them")
     arguments = parser.parse_args()
+    keep_freed_memory()  # as the command line does
     root = arguments.folder or Path(tempfile.mkdtemp(prefix="memory-"))
     try:
         if not (root / "images").is_dir():

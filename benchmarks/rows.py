@@ -68,12 +68,14 @@ def _limited(memory: float) -> None:
 
 def review(run: Path) -> None:
     """Open the run and answer pages; prints seconds to open, seconds a page, peak memory."""
+    from labelproof.process_memory import keep_freed_memory
     from labelproof.report.example_view import Shown
     from labelproof.review.queue import parse_query
     from labelproof.review.refit_job import Again
     from labelproof.review.web_app import Desk, open_places
     from labelproof.runs.reviewed import open_review
 
+    keep_freed_memory()  # as the command does
     start = time.process_time()
     opened = open_review(run)
     desk = Desk(opened, Shown(), None, Again(opened))

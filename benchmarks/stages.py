@@ -58,8 +58,9 @@ def clocked(module: Any, name: str, stage: str, spent: Spent) -> None:
 
 
 def main() -> int:
+    # the command itself, first: it says how threads wait and how memory is kept
+    from labelproof.__main__ import main as command  # isort: skip
     from labelproof import pipeline
-    from labelproof.__main__ import application
     from labelproof.cli import fit
 
     spent: Spent = {
@@ -71,7 +72,7 @@ def main() -> int:
     sys.argv[1:1] = ["fit"]
     code = 0
     try:
-        application()(prog_name="labelproof")
+        command()
     except SystemExit as end:
         code = int(end.code or 0)
     sums = [sum(part[place] for part in spent.values()) for place in (0, 1)]

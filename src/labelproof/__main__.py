@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 BENCH = {
     "bench": (
-        "labelproof.bench.command",
+        "labelproof.bench.bench_options",
         "Run an experiment and write its tables and figures.",
     )
 }

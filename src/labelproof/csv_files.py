@@ -23,6 +23,7 @@ from labelproof.files import read_regular, written_whole
 LARGEST = 2**34  # bytes
 LONGEST_CELL = 2**28  # letters; the csv module refuses more than 131,072 unless told otherwise
 ADVICE = "restore the run folder"
+OWN_COLUMNS = "labelproof_"  # how columns are called that are written beside those of a user
 
 
 @contextmanager

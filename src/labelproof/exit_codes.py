@@ -11,14 +11,16 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from labelproof.errors import BadInput, PeerLost, RunFailed
+from labelproof.errors import LOST, BadInput, PeerLost, RunFailed
 
 # Seconds that other processes than the first wait before they speak of an error. The first says it
 # too where it meets the same one, and `torchrun` then ends the others.
 POLITE = 5.0
+ENDED = 1.0  # the same once `torchrun` ends them: the first has spoken, or never will
 FULL = (errno.ENOSPC, errno.EDQUOT)
 NO_MEMORY = (
     "not enough memory, or a memory limit was reached. Everything saved before is intact: with "
@@ -34,10 +36,8 @@ def carry_out(work: Callable[[], None]) -> None:
     try:
         work()
     except (KeyboardInterrupt, SystemExit) as stop:
-        lost = _lost(stop)
-        if lost and os.environ.get("RANK") == "0":
-            _stop(str(lost), 1)
-        sys.exit(stop.code if isinstance(stop, SystemExit) else 130)
+        code = stop.code if isinstance(stop, SystemExit) else 130
+        sys.exit(_after(stop, code) if "RANK" in os.environ else code)
     except BadInput as error:
         _stop(str(error), 2)
     except (RunFailed, PeerLost) as error:
@@ -52,11 +52,15 @@ def carry_out(work: Callable[[], None]) -> None:
         gc.freeze()  # what is left goes with the process; looking through it takes half a second
 
 
+class _Ended(KeyboardInterrupt):
+    """A signal that ends the process."""
+
+
 def _end_as_ctrl_c_does() -> None:
     """Let SIGTERM (a job that runs out of time) and SIGHUP (a lost terminal) stop like Ctrl-C."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
+        raise _Ended
 
     for name in ("SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)  # Windows has no SIGHUP
@@ -105,9 +109,26 @@ class _Patient(io.FileIO):
             return len(data)
 
 
-def _lost(error: BaseException | None) -> PeerLost | None:
-    """The loss of another process that was about to be told when `torchrun` ended this one too."""
-    while error is not None and not isinstance(error, PeerLost):
+def _after(stop: BaseException, code: Any) -> Any:
+    """The exit code of one of several processes that was stopped; where another ended, it says so.
+
+    `torchrun` ends all processes once one has ended, often before they notice the loss themselves.
+    """
+    first, lost = os.environ["RANK"] == "0", _behind(stop, PeerLost)
+    if first and not lost:
+        if _behind(stop, KeyboardInterrupt):
+            _has_spoken()  # it has said how to go on
+        return code
+    if not (lost or _behind(stop, _Ended)):
+        return code
+    _end_undisturbed()
+    _speak(str(lost or LOST), 0.0 if first else ENDED)
+    return 1
+
+
+def _behind(error: BaseException | None, kind: type[BaseException]) -> BaseException | None:
+    """The error of this kind that was being dealt with, or this one itself."""
+    while error is not None and not isinstance(error, kind):
         error = error.__cause__ or error.__context__
     return error
 
@@ -130,15 +151,42 @@ def _out_of_memory(error: Exception) -> bool:
 
 
 def _stop(sentence: str, code: int) -> None:
+    wait = 0.0
     if os.environ.get("RANK", "0") != "0":
-        with contextlib.suppress(KeyboardInterrupt):
+        try:
             time.sleep(POLITE)
-            sys.stderr.write(f"labelproof, process {os.environ['RANK']}: {sentence}\n")
-        _end_undisturbed()
-    else:
-        _end_undisturbed()
-        sys.stderr.write(f"labelproof: {sentence}\n")
+        except KeyboardInterrupt:
+            wait = ENDED
+    _end_undisturbed()
+    _speak(sentence, wait)
     sys.exit(code)
+
+
+def _speak(sentence: str, wait: float) -> None:
+    """Say it: the first process does so at once, another one only where none has spoken by then."""
+    rank = os.environ.get("RANK", "0")
+    time.sleep(wait)
+    if _has_spoken() and rank != "0":
+        return
+    who = "labelproof" if rank == "0" or sentence == LOST else f"labelproof, process {rank}"
+    sys.stderr.write(f"{who}: {sentence}\n")
+
+
+def _has_spoken() -> bool:
+    """Whether one of the processes on this machine has said why the run ends; from now on, yes.
+
+    They meet in the folder that `torchrun` makes for one start of its processes.
+    """
+    place = os.environ.get("TORCHELASTIC_ERROR_FILE")
+    if not place:  # another launcher
+        return False
+    try:
+        (Path(place).parents[1] / "labelproof-has-spoken").touch(exist_ok=False)
+    except FileExistsError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _end_undisturbed() -> None:

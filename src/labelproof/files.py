@@ -11,7 +11,9 @@ import contextlib
 import hashlib
 import json
 import os
+import shutil
 import stat
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -39,6 +41,17 @@ def written_whole(path: Path, aside: Path | None = None) -> Iterator[Path]:
     finally:
         with contextlib.suppress(OSError):  # what went wrong before is the thing to say
             aside.unlink(missing_ok=True)
+
+
+@contextmanager
+def folder_written_whole(folder: Path) -> Iterator[Path]:
+    """The same for a new folder, whose parent must be there."""
+    aside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.absolute().parent))
+    try:
+        yield aside
+        os.replace(aside, folder)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
 
 
 def sync_folder(folder: Path) -> None:

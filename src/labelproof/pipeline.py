@@ -30,6 +30,7 @@ from labelproof.judging.verdict import Judged, judge
 from labelproof.nets import VECTOR_NETS
 from labelproof.nets.pretrained import colours, is_timm
 from labelproof.noise import parse_noise
+from labelproof.process_memory import give_back
 from labelproof.recipes.recipe import chosen_method, chosen_net, with_views
 from labelproof.run_files import FOLDS, TENSORBOARD, TRIALS
 from labelproof.runs import folder as runfolder
@@ -185,6 +186,7 @@ def run(
     """
     spec = _writing(spec)
     parts, folder = assemble(spec, given), spec.out
+    give_back()
     _check_alike(parts)
     if announce is not None:
         announce(parts)
@@ -244,6 +246,7 @@ def _run(parts: Assembled, given: Given, resume: bool, reporter: Reporter | None
             reporter=reporter,
             name=spec.trained,
         )
+        give_back()
         ended = judge(
             replace(result, chosen=chosen),
             again,
@@ -254,6 +257,7 @@ def _run(parts: Assembled, given: Given, resume: bool, reporter: Reporter | None
             reporter=reporter,
             begun=begun,
         )
+    give_back()
     if out:
         _write(parts, ended)
     return ended

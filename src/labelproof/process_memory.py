@@ -5,6 +5,10 @@ them takes a third of the time of the import, and again when the process ends.
 
 The C library gives large blocks back to the system when they are freed. A step of training frees
 and asks for the same blocks again, and the system then clears every page anew, which takes time.
+
+Kept blocks have a price: the C library cannot put an aligned block, as PyTorch's are, into a hole
+of just its size. Where a loop keeps something small after each large block, every round takes new
+memory. So the largest blocks still go back, and between the stages of a run all that is free does.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ import gc
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 
 @contextmanager
@@ -33,13 +37,13 @@ def paused() -> Iterator[None]:
 # numbers of mallopt: free memory that is kept, size of a block of its own, heaps of threads
 TRIM, LARGE, HEAPS = -1, -3, -8
 KEPT = 512 << 20  # bytes
-BLOCKS = 128 << 20, 32 << 20  # bytes; older glibc takes no more than the second
+BLOCKS = 40 << 20, 32 << 20  # bytes; older glibc takes no more than the second
 
 
 def keep_freed_memory() -> None:
     """Have the C library keep freed memory for this process; nothing happens where it is no glibc.
 
-    For processes that train and end, such as those of the command line. Blocks above 128 MB
+    For processes that train and end, such as those of the command line. Blocks above 40 MB
     (32 MB with older glibc) and free memory above 512 MB still go back to the system. Threads
     share a heap for each core, and Arrow uses them too: heaps of their own count as address space
     (`ulimit -v`), 64 MB for every thread and 1 GB for Arrow.
@@ -55,3 +59,11 @@ def keep_freed_memory() -> None:
             library.mallopt(TRIM, KEPT)
     except AttributeError:  # another C library
         return
+
+
+def give_back() -> None:
+    """Return all freed memory to the system, after a stage; nothing happens without glibc."""
+    if not sys.platform.startswith("linux"):
+        return
+    with suppress(AttributeError):  # another C library
+        ctypes.CDLL(None).malloc_trim(0)

@@ -21,6 +21,7 @@ def test_printed_cells_run_alone_and_are_collected(labelproof, vectors_npz, tmp_
     assert code == 0, err
     commands = [shlex.split(line) for line in out.splitlines()]
     assert len(commands) == 2
+    assert all("--jobs 1" in line for line in out.splitlines())
     assert all(words[:3] == ["labelproof", "bench", "vectors"] for words in commands)
     code, out, err = labelproof(*commands[0][1:])
     assert code == 0, err
@@ -30,7 +31,37 @@ def test_printed_cells_run_alone_and_are_collected(labelproof, vectors_npz, tmp_
     code, out, err = labelproof("bench", *grid, "--collect")
     assert code == 0, err
     assert "| worst | ce |" in out
+    assert "not finished: 1 of 2 cells; --print-cells prints their commands:" in out
+    assert "missing: ce, worst, seed 1 (" in out
     assert len(list((tmp_path / "b" / "cells").glob("*/summary.json"))) == 1
+
+
+def test_nothing_to_collect_is_refused(labelproof, vectors_npz, tmp_path):
+    grid = (*GRID, "--data", vectors_npz, "--out", tmp_path / "b")
+    code, _, err = labelproof("bench", *grid, "--collect")
+    assert code == 2
+    assert "no cell of this grid is finished in" in err
+    assert not list((tmp_path / "b").glob("vectors*"))
+
+
+@pytest.mark.parametrize(("more", "threads"), [((), 8), (("--jobs", 4), 2)])
+def test_a_cell_alone_has_all_cores(labelproof, vectors_npz, tmp_path, monkeypatch, more, threads):
+    asked = []
+    monkeypatch.setattr(runner, "cores", lambda: 8)
+    monkeypatch.setattr(runner, "start", lambda *args: asked.append(args[2]) or 1 / 0)
+    grid = (*GRID, "--data", vectors_npz, "--seeds", 1, "--out", tmp_path / "b", *more)
+    name = shlex.split(labelproof("bench", *grid, "--print-cells")[1])[-1]
+    with pytest.raises(ZeroDivisionError):
+        labelproof("bench", *grid, "--cell", name)
+    assert asked == [threads]
+
+
+def test_the_estimate_says_that_it_is_of_single_processes(labelproof, vectors_npz, tmp_path):
+    grid = (*GRID, "--data", vectors_npz, "--seeds", 1, "--out", tmp_path / "b", "--dry-run")
+    code, out, err = labelproof("bench", *grid, "--launcher", "torchrun")
+    assert code == 0, err
+    assert "Those of --launcher torchrun are not estimated" in out
+    assert "torchrun" not in labelproof("bench", *grid)[1]
 
 
 def test_an_unknown_cell_is_refused(labelproof, vectors_npz, tmp_path):

@@ -19,7 +19,7 @@ from labelproof.bench.experiments import overconfidence as experiment
 from labelproof.bench.experiments import overconfidence_measure as measure
 from labelproof.bench.experiments import overconfidence_tables as tables
 from labelproof.bench.experiments import synthetic
-from labelproof.bench.experiments.overconfidence_outputs import Outputs, read_outputs
+from labelproof.bench.experiments.overconfidence_measure import Outputs, read_outputs
 from labelproof.bench.results import Record, Results
 from labelproof.data.readers import SourceOptions, load
 from labelproof.errors import BadInput

@@ -241,6 +241,13 @@ def test_a_stated_precision_is_kept_or_not(stated, interval, measured, kept, sai
     assert tables.precision([one]) == said
 
 
+def test_the_seconds_are_those_of_training_and_of_calibration():
+    one = summary(0.8, 0.9, seconds=20.0, seconds_calibration=13.0)
+    shown = tables.everything(results(auto=one, logistic=summary(0.7, 0.8, seconds=2.0)))
+    place = shown.header.index("seconds")
+    assert [row[place] for row in shown.rows] == ["33", "2"]
+
+
 def test_an_empty_grid_still_has_its_tables(tmp_path):
     cells = experiment("yardstick").cells("tiny", Sources(out=tmp_path), 1)
     records = tuple(Record(cell=cell, folder=tmp_path) for cell in cells)

@@ -16,7 +16,7 @@ import torch
 
 from labelproof.data.encoders.columns import TableEncoder
 from labelproof.data.examples import Resident
-from labelproof.data.readers import SourceOptions, large_tables, load, parquet
+from labelproof.data.readers import SourceOptions, in_batches, large_tables, load
 from labelproof.data.readers.on_disk import OnDisk
 from labelproof.errors import BadInput
 from labelproof.runs.prepare import prepare
@@ -92,7 +92,7 @@ def test_the_file_in_the_cache_serves_again_and_belongs_to_its_source(tmp_path, 
 
 @pytest.mark.parametrize("step", [2, 1000])
 def test_bad_vectors_are_told_with_their_row(tmp_path, small, step, monkeypatch):
-    monkeypatch.setattr(parquet, "rows_a_batch", lambda width: step)
+    monkeypatch.setattr(in_batches, "rows_a_batch", lambda width: step)
 
     def refused(match: str, options: SourceOptions, **columns: object) -> None:
         pq.write_table(pa.table(columns), tmp_path / "bad.parquet", row_group_size=2)

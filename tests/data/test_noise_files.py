@@ -145,7 +145,7 @@ def test_bad_files_are_refused_and_nothing_is_written(tmp_path):
         (b"", "empty"),
         (b"label\n", "no rows"),
         (b"a,b\n1,2\n", "--label-column"),
-        (b"file,label\na,x\nb,\nc,y\n", "1 have none, first row 2"),
+        (b"file,label\na,x\nb,\nc,y\n", "1 has none, first row 2"),
         (b"file,label\na,x\nb\nc\n", "2 have none, first row 2"),
         (b"label\nx\nx\n", "two classes"),
         (b"PAR1\0\0", "not a text file"),

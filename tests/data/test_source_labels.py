@@ -125,3 +125,18 @@ def test_named_class_numbers_are_merged_on_request():
     assert as_one.labels.tolist() == [0, 1, 0, 0, 1, 0]
     apart = encoded([0, 1, 2, 2, 1, 0], names=["ok", "bad", "OK"])
     assert "--merge-labels" in apart.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("names", "noted"),
+    [
+        (["a", "a|b", "b|c|a", "a|b"], True),
+        (["a", "a,b", "b, c", "c"], True),
+        (["x|y", "a", "b", "c", "a", "b"], False),  # few cells have it
+        (["bird|eagle", "bird|owl", "fish|cod", "fish|eel"], False),  # a hierarchy
+        (["a/b", "a/c", "b/c", "a/b"], False),
+    ],
+)
+def test_several_labels_in_one_cell_are_noted(names: list[str], noted: bool) -> None:
+    found = encode_labels(names * 5, size=5 * len(names))
+    assert any("multi-label" in note for note in found.warnings) == noted

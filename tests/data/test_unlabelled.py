@@ -100,8 +100,8 @@ def test_votes_of_people_who_skipped_an_example_together(tmp_path: Path) -> None
     assert found.votes is not None
     assert found.votes.table.tolist() == [[0, 0], [1, -1], [0, 0], [1, 1], [0, 1], [1, 1]]
     assert NOTE in found.about["warnings"]
-    assert any("1 of 6 examples have one vote only" in note for note in found.about["warnings"])
-    assert any("1 of 6 examples have no clear majority" in n for n in found.about["warnings"])
+    assert any("1 of 6 examples has one vote only" in note for note in found.about["warnings"])
+    assert any("1 of 6 examples has no clear majority" in n for n in found.about["warnings"])
     assert found.labels is not None
     assert found.labels.tolist() == [0, 1, 0, 1, 0, 1]
 

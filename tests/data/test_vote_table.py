@@ -48,12 +48,26 @@ def test_soft_and_one_hot_targets_are_refused_with_advice() -> None:
 
 
 def test_examples_and_annotators_without_votes_are_refused() -> None:
-    with pytest.raises(BadInput, match=r"1 have none \(row 3, counting the header as row 1\)"):
+    with pytest.raises(BadInput, match=r"1 has none \(row 3, counting the header as row 1\)"):
         encode_votes(np.array([[0, 1], [-1, -1]]), ("a", "b"), first_row=2)
     with pytest.raises(BadInput, match="'b' gave none"):
         encode_votes(np.array([[0, -1], [1, -1]]), ("a", "b"))
     with pytest.raises(BadInput, match="at least two classes"):
         encode_votes(np.array([[1, 1], [1, 1]]), ("a", "b"))
+
+
+def test_two_annotators_of_one_name_are_refused() -> None:
+    with pytest.raises(BadInput, match="'a' comes twice; rename one"):
+        encode_votes(np.array([[0, 1, 1], [1, 0, 0]]), ("a", "b", "a"))
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.float64, object])
+def test_numbers_below_zero_other_than_the_blank_are_refused(kind: type) -> None:
+    cells = np.array([[0, 1], [-1, 1], [1, -5], [0, 0]]).astype(kind)
+    with pytest.raises(BadInput, match=r"others such as -5 \(row 4, .*write -1 or a blank"):
+        encode_votes(cells, ("a", "b"), first_row=2)
+    cells[2, 1] = 0
+    assert encode_votes(cells, ("a", "b")).votes.table.tolist() == [[0, 1], [-1, 1], [1, 0], [0, 0]]
 
 
 def test_oddities_are_noted() -> None:
@@ -63,7 +77,6 @@ def test_oddities_are_noted() -> None:
     notes = " | ".join(encode_votes(cells, ("Ann", "ann", "cy")).votes.notes)
     assert "annotators with a single label" in notes
     assert "annotators differ only by case and count as different people: 'Ann', 'ann'" in notes
-    assert "classes differ only by case and count as different: 'X', 'x'" in notes
     assert "classes that only one annotator uses (2): 'X', 'z'" in notes
 
 
@@ -97,3 +110,10 @@ def test_two_dimensions_are_votes_one_column_is_not() -> None:
     assert is_votes(np.zeros((4, 2)))
     assert not is_votes(np.zeros((4, 1)))
     assert not is_votes([0, 1, 2])
+
+
+def test_findings_are_no_annotators() -> None:
+    header = ["id", "ann", "bob", "labelproof_given"]
+    assert pick_annotators(header, ["*"], "votes.csv", ["id"]) == ("ann", "bob")
+    named = ["ann", "labelproof_given"]
+    assert pick_annotators(header, named, "votes.csv") == ("ann", "labelproof_given")

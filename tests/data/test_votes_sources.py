@@ -120,3 +120,102 @@ def test_two_ways_to_say_labels_are_refused(tmp_path: Path) -> None:
     _wide().to_csv(tmp_path / "w.csv", index=False)
     with pytest.raises(BadInput, match="both --annotators and --label-column were given"):
         load(tmp_path / "w.csv", SourceOptions(annotators=("rater_*",), label_column="size"))
+
+
+def _crowd() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    names = np.array(["cat", "dog", "fox"])
+    truth = rng.integers(0, 3, 60)
+    said = {
+        name: names[np.where(rng.random(60) < right, truth, rng.integers(0, 3, 60))]
+        for name, right in (("rater_ann", 0.9), ("rater_bob", 0.9), ("Rater_cy", 0.8))
+    }
+    noise = {"size": rng.normal(size=60), "rater_dud": names[rng.integers(0, 3, 60)]}
+    return pd.DataFrame({**noise, **said})
+
+
+def test_patterns_mean_columns_whatever_their_capitals(tmp_path: Path) -> None:
+    _crowd().to_csv(tmp_path / "w.csv", index=False)
+    found = load(tmp_path / "w.csv", SourceOptions(annotators=("RATER_*",)))
+    assert found.votes is not None
+    assert found.votes.annotators == ("rater_dud", "rater_ann", "rater_bob", "Rater_cy")
+    assert found.x.shape == (1,)
+    both = pd.DataFrame({"x": [1, 2], "a": ["u", "v"], "A": ["u", "u"], "b": ["v", "v"]})
+    both.to_csv(tmp_path / "b.csv", index=False)
+    spelled = load(tmp_path / "b.csv", SourceOptions(annotators=("a", "b")))
+    assert spelled.votes is not None
+    assert spelled.votes.annotators == ("a", "b")
+
+
+def test_votes_that_no_option_names_are_pointed_out(tmp_path: Path) -> None:
+    _crowd().to_csv(tmp_path / "w.csv", index=False)
+    found = load(tmp_path / "w.csv", SourceOptions(annotators=("rater_ann", "rater_bob")))
+    told = found.about["warnings"]
+    assert any(
+        "column 'rater_dud' holds class names and is used as a feature; if these are labels of "
+        "annotators, name all of them with --annotators" in note
+        for note in told
+    )
+    assert found.about["left_out"] == {"Rater_cy": "nearly repeats the label"}
+    assert any("labels of an annotator, add --annotators Rater_cy" in note for note in told)
+    alone = load(tmp_path / "w.csv", SourceOptions(label_column="rater_ann"))
+    assert any("'rater_dud' holds class names" in note for note in alone.about["warnings"])
+    quiet = load(tmp_path / "w.csv", SourceOptions(annotators=("rater_*",)))
+    assert not any("holds class names" in note for note in quiet.about["warnings"])
+
+
+@pytest.mark.parametrize("where", ["table", "npz", "folder"])
+def test_a_table_of_votes_without_rows_is_refused(tmp_path: Path, where: str) -> None:
+    data = tmp_path / "data.csv"
+    if where == "npz":
+        data = tmp_path / "data.npz"
+        np.savez(data, x=np.ones((4, 2)))
+    elif where == "folder":
+        data = tmp_path / "pictures"
+        data.mkdir()
+        Image.new("RGB", (8, 8)).save(data / "1.png")
+    else:
+        _wide().drop(columns=PEOPLE).to_csv(data, index=False)
+    key = "file" if where == "folder" else "id"
+    (tmp_path / "votes.csv").write_text(f"{key},annotator,label\n")
+    options = SourceOptions(labels=tmp_path / "votes.csv", annotator_column="annotator")
+    with pytest.raises(BadInput, match=r"expected votes in votes\.csv, but there is only a header"):
+        load(data, options)
+
+
+@pytest.mark.parametrize("option", ["group", "truth_key", "id_column", "text_column"])
+def test_a_column_of_votes_has_no_other_part(tmp_path: Path, option: str) -> None:
+    _wide().to_csv(tmp_path / "w.csv", index=False)
+    wide = SourceOptions(annotators=("rater_*",), **{option: "rater_ann"})
+    with pytest.raises(BadInput, match="but 'rater_ann' holds what annotators say; name another"):
+        load(tmp_path / "w.csv", wide)
+    _long().to_csv(tmp_path / "l.csv", index=False)
+    for name in ("who", "label"):
+        long = SourceOptions(annotator_column="who", **{option: name})
+        with pytest.raises(BadInput, match=f"but '{name}' holds what annotators say"):
+            load(tmp_path / "l.csv", long)
+
+
+def test_labels_beside_the_votes_of_an_npz_are_noted(tmp_path: Path) -> None:
+    arrays = {"x": np.ones((4, 2)), "votes": np.array(CODES), "y": np.array([0, 1, 0, 1])}
+    np.savez(tmp_path / "v.npz", **arrays)
+    found = load(tmp_path / "v.npz", SourceOptions())
+    assert found.votes is not None
+    assert any("'y' is not used" in note for note in found.about["warnings"])
+    measured = load(tmp_path / "v.npz", SourceOptions(truth_key="y"))
+    assert not any("'y' is not used" in note for note in measured.about["warnings"])
+    np.savez(tmp_path / "two.npz", **arrays, annotators=np.array(["a", "a", "b"]))
+    with pytest.raises(BadInput, match="'a' comes twice"):
+        load(tmp_path / "two.npz", SourceOptions())
+
+
+@pytest.mark.parametrize("kind", ["csv", "npz"])
+def test_labels_of_people_that_no_option_names_are_refused_with_advice(
+    tmp_path: Path, kind: str
+) -> None:
+    _wide().drop(columns=PEOPLE).to_csv(tmp_path / "d.csv", index=False)
+    np.savez(tmp_path / "d.npz", x=np.ones((4, 2)))
+    long = _long()[["id", "who", "label"]].rename(columns={"who": "annotator"})
+    long.to_csv(tmp_path / "votes.csv", index=False)
+    with pytest.raises(BadInput, match=r"who gave a label, .*; add --annotator-column annotator"):
+        load(tmp_path / f"d.{kind}", SourceOptions(labels=tmp_path / "votes.csv"))

@@ -17,6 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from torch import nn
 
 from labelproof import DPC, BadInput, NoisyLabelClassifier
+from labelproof.errors import Note
 from labelproof.methods.ce import CrossEntropy
 from labelproof.nets import MLP
 
@@ -239,3 +240,44 @@ def test_labels_that_differ_in_capitals_and_blanks_are_merged_on_request() -> No
     assert len(apart.classes_) == 5
     as_one = quick(epochs=1, calibrate=False, merge_labels=True).fit(data.X, y)
     assert as_one.classes_.tolist() == ["ant", "bee", "cow"]
+
+
+def crowd(size: int = 40, people: int = 3) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(size, 3))
+    right = (x[:, 0] > 0).astype(int)
+    said = np.stack([right] * people, 1)
+    return x, np.where(rng.random(said.shape) < 0.1, 1 - said, said)
+
+
+def test_notes_on_votes_are_warnings() -> None:
+    x, votes = crowd()
+    model = NoisyLabelClassifier(method="ce", epochs=1, calibrate="quick")
+    with pytest.warns(Note, match="every vote is 0 or 1, and the columns count as annotators"):
+        model.fit(x, votes)
+    named = pd.DataFrame(np.array(["no", "yes"])[votes], columns=["a", "b", "B"])
+    named.loc[1:, "a"] = None
+    named.loc[0, "b"] = "No"
+    with pytest.warns(Note) as told:
+        model.fit(x, named)
+    text = " | ".join(str(one.message) for one in told)
+    assert "annotators with a single label, too few to tell how good they are (1): 'a'" in text
+    assert "annotators differ only by case and count as different people: 'b', 'B'" in text
+    assert "('No' and 'no'); merge_labels=True merges each pair" in text
+    assert {one.filename for one in told if one.category is Note} == {__file__}
+
+
+def test_an_example_without_votes_is_refused_in_the_words_of_python() -> None:
+    x, votes = crowd()
+    votes[3] = -1
+    with pytest.raises(BadInput, match=r"1 has none \(row 3,.*or leave them out of X and y") as no:
+        NoisyLabelClassifier(method="ce", epochs=1).fit(x, votes)
+    assert "--" not in str(no.value)
+
+
+def test_several_labels_in_one_cell_are_noted() -> None:
+    x, votes = crowd()
+    names = np.array(["a", "a|b"])[votes[:, 0]]
+    names[:5] = "b|c"
+    with pytest.warns(Note, match=r"most labels contain '\|', as 'a\|b' does.*multi-label"):
+        NoisyLabelClassifier(method="ce", epochs=1, calibrate="quick").fit(x, names)

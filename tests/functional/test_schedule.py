@@ -34,6 +34,21 @@ def test_step_decay():
     assert fn.step_decay(1.0, 5, ()) == 1.0
 
 
+def test_stair_decay_has_its_steps_at_shares_of_the_epochs():
+    rates = [fn.stair_decay(1.0, e, 7, (0.5, 0.9), 0.5) for e in range(7)]
+    assert rates == [fn.step_decay(1.0, e, (4, 6), 0.5) for e in range(7)]  # 3.5 rounds to even
+    assert fn.stair_decay(0.02, 9, 10, (0.5,)) == fn.step_decay(0.02, 9, (5,))
+
+
+def test_the_smallest_losses_of_every_class_are_found():
+    losses = torch.tensor([0.3, 0.1, 0.1, 0.9, 0.2, 0.7])
+    labels = torch.tensor([0, 0, 0, 2, 2, 2])
+    half = fn.smallest_per_class(losses, labels, lambda size: round(size / 2))
+    assert half.nonzero().squeeze(1).tolist() == [1, 2, 4, 5]  # 1.5 rounds to 2
+    one = fn.smallest_per_class(losses, labels, lambda size: 0)
+    assert one.nonzero().squeeze(1).tolist() == [1, 4]  # the first of equals; never none
+
+
 def test_cosine_decay_follows_the_library():
     parameter = torch.nn.Parameter(torch.zeros(1))
     optimiser = torch.optim.SGD([parameter], lr=0.1)

@@ -9,7 +9,7 @@ from scipy.ndimage import laplace
 from scipy.stats import binomtest
 from sklearn.datasets import load_digits
 
-from labelproof.judging.groups import by_group
+from labelproof.judging.groups import Whole, by_group
 from labelproof.judging.health import (
     NEAR,
     Neighbours,
@@ -29,6 +29,7 @@ from labelproof.judging.health import (
     split_classes,
     without_class,
 )
+from labelproof.judging.numbers import logit, sigmoid
 from labelproof.judging.regions import counting, failing, in_order, sorted_by_class
 
 
@@ -333,13 +334,39 @@ def test_regions_are_listed_from_the_worst() -> None:
     assert [row for row, _ in failing(near, given)] == [4, 5, 2, 3]
 
 
+def test_a_group_is_stated_no_surer_than_all_labels() -> None:
+    clean = torch.cat([torch.full((500,), 0.7), torch.full((500,), 0.99)])
+    labels, groups = torch.arange(1000) % 2, ["a"] * 500 + ["b"] * 500
+    more = {"groups": groups, "clean": clean, "suspect": clean < 0.5, "labels": labels}
+    sure = Whole(rate=0.155, low=0.08, high=0.27, ambiguous=False)
+    noisy, quiet = by_group(**more, classes=2, whole=sure)
+    assert noisy.wrong == pytest.approx(0.3)
+    assert 0.08 < noisy.low < 0.3 < noisy.high < 0.6
+    assert (quiet.low, quiet.wrong) == (0.0, pytest.approx(0.01))
+    width = logit(np.array([noisy.low, noisy.high, 0.08, 0.27]))
+    assert width[1] - width[0] > width[3] - width[2]
+    wide = by_group(**more, classes=2, whole=Whole(low=0.01, high=0.8, ambiguous=False))
+    assert [one.name for one in wide] == ["a", "b"]
+    assert wide[0].wrong is None
+    assert wide[0].high > 0.8
+    unclear = by_group(**more, classes=2, whole=Whole(low=0.0, high=0.5, ambiguous=True))
+    assert (unclear[0].low, unclear[1].low) == (0.0, 0.0)
+    assert unclear[1].high >= 0.5
+    open_ = by_group(**more, classes=2, whole=Whole(ambiguous=False))
+    assert [(one.wrong, one.low, one.high) for one in open_] == [(None, 0.0, 1.0)] * 2
+    unknown = by_group(**more, classes=2)
+    assert [(one.wrong, one.low, one.high) for one in unknown] == [(None, 0.0, 1.0)] * 2
+
+
 def test_the_interval_of_a_group_by_hand() -> None:
     clean = torch.cat([torch.full((50,), 0.6), torch.full((50,), 0.999), torch.full((4,), 0.01)])
     labels = torch.arange(104) % 2
     groups = ["a"] * 50 + ["b"] * 50 + ["c"] * 4
-    worst, usual, best = by_group(groups, clean, clean < 0.5, labels, 2)
-    half = 1.96 * (0.4 * 0.6 / 50) ** 0.5
-    assert (usual.low, usual.high) == pytest.approx((0.4 - half, 0.4 + half))
+    whole = Whole(rate=0.2, low=0.15, high=0.3, ambiguous=False)
+    worst, usual, best = by_group(groups, clean, clean < 0.5, labels, 2, whole=whole)
+    half = 1.645 * (0.675**2 + 1 / 20) ** 0.5
+    ends = sigmoid(logit(np.array([0.4])) + np.array([-half, half]))
+    assert (usual.low, usual.high) == pytest.approx(tuple(ends), abs=1e-6)
     assert best.low == 0.0
-    assert worst.high == 1.0
+    assert worst.high > 0.99
     assert usual.classes == [0.5, 0.5]

@@ -1,4 +1,4 @@
-"""A regression joined to a network: shares, predictions, files."""
+"""A regression and a forest joined to a network: shares, predictions, files."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import onnxruntime
 import pytest
 import torch
 
@@ -15,9 +16,11 @@ from labelproof import load_model, pipeline
 from labelproof.cli.fit import in_words
 from labelproof.data.readers.arrays import as_inputs
 from labelproof.functional.softmax_regression import CrossFit
-from labelproof.judging.joining import LEAST_SHARE, PREFERENCE, join
+from labelproof.judging.forest import grown
+from labelproof.judging.joining import LEAST_SHARE, PREFERENCE, Join, join, with_forest
 from labelproof.judging.link import Link, Partner
 from labelproof.run_files import CALIBRATION, REPORT, SUMMARY
+from labelproof.runs.export import export_onnx
 from labelproof.runs.spec import RunSpec
 
 SIZE, CLASSES = 400, 4
@@ -82,6 +85,79 @@ def test_network_and_regression_are_added_by_their_factors() -> None:
     assert Link().joined(scores, x) is scores
 
 
+def a_forest(labels: torch.Tensor):
+    x = labels[:, None].float() + torch.zeros(SIZE, 3)
+    _, trees = grown(x, labels, CLASSES, torch.arange(SIZE))
+    assert trees is not None
+    return trees
+
+
+def test_a_forest_joins_the_other_two_by_the_same_rule(labels: torch.Tensor) -> None:
+    network, linear, trees = (scored(0.7, n, labels).double() for n in range(3))
+    trees = 5 * trees  # louder
+    first = join(network, fitted(linear), labels)
+    assert first.partner is not None
+    both = first.partner.network * network + first.partner.linear * linear
+    found = with_forest(first, both, trees, fitted(linear), a_forest(labels), labels)
+    again = join(both, fitted(trees), labels)  # the rule, for two
+    assert found.forest_share == pytest.approx(again.share)
+    assert found.share == pytest.approx(first.share * (1 - again.share))
+    assert found.forest == again.linear
+    assert found.partner is not None
+    assert again.partner is not None
+    assert found.partner.trees == pytest.approx(again.partner.linear)
+    assert found.partner.network == pytest.approx(first.partner.network * again.partner.network)
+    assert found.partner.linear == pytest.approx(first.partner.linear * again.partner.network)
+
+
+def test_a_forest_that_is_surely_behind_is_left_out_and_one_ahead_decides(
+    labels: torch.Tensor,
+) -> None:
+    good, bad = scored(0.95, 0, labels).double(), scored(0.4, 1, labels).double()
+    alone = join(good, fitted(bad), labels)
+    behind = with_forest(alone, good, bad, fitted(bad), a_forest(labels), labels)
+    assert behind.partner is None
+    assert behind.forest_share == 0
+    assert "DPC predicts alone" in behind.sentence()
+    assert "a random forest 39.2%." in behind.sentence()
+    weak = join(bad, fitted(bad), labels)
+    ahead = with_forest(weak, bad, good, fitted(bad), a_forest(labels), labels)
+    assert ahead.forest_share > 1 - LEAST_SHARE
+    assert "weights of less than 1%, less than 1% and 100%" in ahead.sentence(5)
+    assert "networks trained without" not in ahead.sentence(5)
+
+
+def test_the_sentence_says_why_one_with_fewer_hits_may_weigh_more() -> None:
+    found = Join(partner=None, share=0.2, network=0.7, linear=0.9, forest_share=0.75, forest=0.85)
+    assert found.sentence(5) == (
+        "DPC, a softmax regression and a random forest predict together, with weights of 5%, 20% "
+        "and 75%. On held-out examples, DPC predicted 70.0% of the given labels, a softmax "
+        "regression 90.0% and a random forest 85.0%. In the weights, hits in rare classes count "
+        "more. The networks trained without each of 5 folds predict too."
+    )
+
+
+def test_trees_are_saved_loaded_and_exported(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.uniform(size=(600, 4)).astype("float32")
+    y = ((x[:, 0] > 0.6).astype(int) + 2 * (x[:, 1] > 0.3)).astype(int) % 3
+    test = x[400:]
+    np.savez(tmp_path / "table.npz", x=x[:400], y=y[:400], x_test=test, y_test=y[400:])
+    spec = RunSpec(data=str(tmp_path / "table.npz"), settings=SHORT, out=tmp_path / "run")
+    ended = pipeline.run(spec)
+    assert ended.summary["joined"]["forest_share"] > 0.5
+    assert ended.summary["accuracy"]["last"] > 0.95
+    loaded = load_model(tmp_path / "run").model
+    told = loaded.predict(as_inputs(test, what="x")).probabilities
+    expected = ended.calibrated.test_probabilities
+    assert expected is not None
+    torch.testing.assert_close(told, expected.float(), rtol=1e-4, atol=1e-5)
+    export_onnx(loaded, tmp_path / "model.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
+    (probs,) = session.run(["probabilities"], {"x": test})
+    torch.testing.assert_close(torch.from_numpy(probs), told, rtol=1e-3, atol=1e-4)
+
+
 def noisy_table(path: Path) -> np.ndarray:
     """Two linear classes with a fifth of the labels wrong."""
     rng = np.random.default_rng(0)
@@ -135,6 +211,8 @@ def test_networks_trained_without_a_fold_predict_too(tmp_path: Path) -> None:
     assert partner is not None
     scores = partner.network * torch.stack(logits).mean(0)
     scores = scores + partner.linear * (x @ partner.weight + partner.bias)
+    if partner.forest is not None:
+        scores = scores + partner.trees * partner.forest(x)
     told = model.predict(as_inputs(test, what="x")).probabilities
     torch.testing.assert_close(told, (link.scale * scores).softmax(1), rtol=1e-4, atol=1e-5)
 

@@ -7,10 +7,14 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
+from made_runs import picture_folder, trained
 from typer.testing import CliRunner
 
 from labelproof.cli.app import app
+from labelproof.data.readers import SourceOptions, load
+from labelproof.errors import BadInput
 from labelproof.report import health_measure
 
 
@@ -56,6 +60,30 @@ def test_near_duplicates_and_leaks_are_listed(run: Path) -> None:
     assert any(row["kind"] == "test examples in training" for row in rows)
 
 
+def test_identical_zeros_are_pairs_too(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 2
+    x = rng.normal(size=(60, 8)).astype(np.float32)
+    x[np.arange(60), y] += 4
+    x[[4, 7, 9]] = 0  # labels 0, 1, 1: as black pictures, at a right angle to everything
+    np.savez(tmp_path / "d.npz", x=x, y=y)
+    words = ["fit", str(tmp_path / "d.npz"), "--method", "ce", "--epochs", "1"]
+    told = CliRunner().invoke(app, [*words, "--out", str(tmp_path / "run")])
+    assert told.exit_code == 0, told.output
+    differ = _finding(tmp_path / "run", "identical inputs with different labels")
+    assert [(one["index"], one["other"]) for one in differ["entries"]] == [(4, 7), (4, 9)]
+    same = _finding(tmp_path / "run", "near-duplicates")
+    assert [(one["index"], one["other"]) for one in same["entries"]] == [(7, 9)]
+    assert "In 1 group the labels differ" in (tmp_path / "run" / "report.html").read_text()
+
+
+def test_class_folders_are_not_called_sorted_by_class(tmp_path: Path) -> None:
+    run = trained(picture_folder(tmp_path / "pictures"), tmp_path / "run", max_bad=0.2)
+    found = json.loads((run / "health.json").read_text())["findings"]
+    assert "near-duplicates" in {one["kind"] for one in found}
+    assert "rows sorted by class" not in {one["kind"] for one in found}
+
+
 def test_groups_and_report(run: Path) -> None:
     groups = json.loads((run / "health.json").read_text())["groups"]
     assert {group["name"] for group in groups} == {"phone", "scan"}
@@ -67,6 +95,34 @@ def test_groups_and_report(run: Path) -> None:
     for row in (10, 11, 20, 21):  # both examples of a pair, with both labels
         assert f'<span class="id">row {row}: labelled <strong>{row % 2}</strong></span>' in page
     assert "the first 1 of 1" not in page  # two examples were found, and their one pair is shown
+
+
+def test_the_table_of_groups_speaks_as_the_summary_does(run: Path) -> None:
+    summary = json.loads((run / "summary.json").read_text())
+    groups = json.loads((run / "health.json").read_text())["groups"]
+    low, high = summary["noise_rate_interval"]
+    page = (run / "report.html").read_text()
+    for group in groups:
+        assert (group["wrong"] is None) == (summary["noise_rate_estimate"] is None)
+        assert group["high"] - group["low"] >= high - low
+    assert ("A single number would not be reliable. “Model" in page) == (
+        summary["noise_rate_estimate"] is None
+    )
+    assert "95% interval</th>" not in page.split("<h3>By group</h3>")[1]
+
+
+@pytest.mark.parametrize("kind", ["csv", "npz"])
+def test_a_group_for_every_row_is_refused(tmp_path: Path, kind: str) -> None:
+    x = np.random.default_rng(0).normal(size=12)
+    columns = {"x": x, "y": np.arange(12) % 2, "name": np.arange(12)}
+    data = tmp_path / f"d.{kind}"
+    if kind == "npz":
+        np.savez(data, **{**columns, "x": columns["x"][:, None]})
+    else:
+        pd.DataFrame(columns).to_csv(data, index=False)
+    with pytest.raises(BadInput, match="each of the 12 values occurs only once"):
+        load(data, SourceOptions(group="name"))
+    assert set(load(data, SourceOptions(group="y")).groups or ()) == {"0", "1"}
 
 
 def test_an_unknown_group_is_refused(run: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shlex
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +22,7 @@ from labelproof.runs.held import hold
 from labelproof.runs.prepare import prepare
 from labelproof.runs.reread import read_again
 from labelproof.runs.reviewed import open_review
-from labelproof.runs.spec import load_spec
+from labelproof.runs.spec import load_spec, read_spec
 
 NOISE = "symmetric:0.5"
 
@@ -133,6 +135,51 @@ def test_the_command_to_fit_again_repeats_the_run(data: Path, run: Path) -> None
     again = load_spec(run)
     assert (again.data, again.noise) == (str(data), NOISE)
     assert dict(again.settings) == {"epochs": 1}
+
+
+def test_a_spec_is_carried_out_by_a_process_of_its_own(data: Path, run: Path) -> None:
+    decide(run, {5: "0"})
+    again = Again(open_review(run))
+    out = run.with_name("run-reviewed")
+    typed = again.command()
+    again.start()
+    job = json.loads((run / "fit-again.json").read_text())
+    assert read_spec(job["spec"], run) == replace(load_spec(run), reviewed=run, out=out)
+    assert job["command"] == typed
+    with pytest.raises(BadInput, match="running already"):
+        again.start()
+    while again.status()["state"] == "running":
+        time.sleep(0.2)
+    status = again.status()
+    assert (status["state"], status["epoch"], status["folder"]) == ("done", 1, str(out))
+    assert status["said"].splitlines()[-1].startswith("Every label, the most suspicious first")
+    record = json.loads((out / "run.json").read_text())
+    assert record["command"] == shlex.split(typed)
+    assert record["reviewed"]["count"] == 1
+
+
+def test_what_stops_a_fit_is_told_to_the_page(data: Path, run: Path) -> None:
+    decide(run, {5: "0"})
+    again = Again(open_review(run))
+    data.unlink()
+    again.start()
+    while again.status()["state"] == "running":
+        time.sleep(0.2)
+    assert again.status()["state"] == "failed"
+    assert str(data) in again.status()["said"]
+    record = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps(record | {"seal": None}))
+    with pytest.raises(BadInput, match="name the data yourself"):
+        Again(open_review(run)).start()
+
+
+def test_a_stopped_fit_ends_as_ctrl_c_does(data: Path, run: Path) -> None:
+    decide(run, {5: "0"})
+    again = Again(open_review(run))
+    again.start()
+    again.stop()
+    assert again.status()["state"] == "failed"
+    again.stop()
 
 
 def test_a_missing_list_of_held_labels_is_said(data: Path, run: Path, tmp_path: Path) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import pickle
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,9 @@ from typer.testing import CliRunner
 
 import labelproof
 from labelproof.cli.app import app
-from labelproof.errors import BadInput
+from labelproof.data.readers import SourceOptions, load
+from labelproof.data.readers.arrays import from_arrays as load_arrays
+from labelproof.errors import BadInput, Note
 from labelproof.review.answers import import_answers, in_words, read_answers
 from labelproof.runs.reviewed import open_review
 
@@ -136,6 +140,8 @@ def test_answers_of_several_people_are_counted(tmp_path: Path) -> None:
         "left open, because the answers differ",
     ]
     assert in_words(found).startswith("3 new decisions")
+    one = replace(found, wishes=found.wishes[:1])
+    assert in_words(one).startswith("1 new decision (")
 
 
 def test_importing_twice_changes_nothing_and_undo_takes_all_back(run: Path) -> None:
@@ -180,6 +186,26 @@ def test_a_file_without_answers_is_refused(run: Path, name: str, content: str | 
         read_answers(open_review(run), run.parent / name)
     assert "\n" not in str(refusal.value)
     assert decisions(run) == {}
+
+
+def test_tasks_name_pictures_below_the_fitted_folder(tmp_path: Path) -> None:
+    root = tmp_path / "pictures"
+    picture_folder(root / "train")
+    shutil.copytree(root / "train", root / "test")
+    run = trained(root, tmp_path / "run", max_bad=0.2)
+    out = tmp_path / "tasks.json"
+    call("export", run, "--format", "label-studio", "--out", out)
+    tasks = json.loads(out.read_text())
+    images = [one["data"]["image"] for one in tasks]
+    assert len(images) == 4
+    for image in images:
+        address, _, name = image.partition("?d=")
+        assert address == "/data/local-files/"
+        assert (root / name).is_file()
+        assert name.startswith("train/")
+    lines = "".join(f"{image},red\n" for image in images)
+    call("review", run, "--import", write(tmp_path / "a.csv", f"image,label\n{lines}"))
+    assert set(decisions(run)) == {one["data"]["index"] for one in tasks}
 
 
 def test_fiftyone_reads_our_samples_and_changed_labels_come_back(tmp_path: Path) -> None:
@@ -312,11 +338,122 @@ def test_frames_and_data_sets_get_columns_from_python(things: Path, run: Path) -
         labelproof.add_findings([1], run)
 
 
-def test_a_classifier_gives_columns_too() -> None:
+def test_reordered_frames_get_their_own_findings(tmp_path: Path) -> None:
+    lines = [f"name{i},{i * i % 7},{'ab'[i * 7 % 5 % 2]}" for i in range(20)]
+    data = write(tmp_path / "things.csv", "\n".join(["id,length,label", *lines, ""]))
+    run = trained(data, tmp_path / "run")
+    frame = pandas.read_csv(data)
+    known = labelproof.add_findings(frame, run).set_index("id")
+    mixed = frame.sample(frac=1, random_state=0)
+    for rows in (mixed, mixed.reset_index(drop=True), mixed[:5]):
+        after = labelproof.add_findings(rows, run)
+        assert list(after.index) == list(rows.index)
+        found = after.set_index("id")
+        pandas.testing.assert_frame_equal(found, known.loc[found.index])
+    with pytest.raises(BadInput, match="1 of 20 are not among them"):
+        labelproof.add_findings(frame.replace({"id": {"name3": "else"}}), run)
+
+
+def test_a_reordered_frame_without_ids_is_refused(things: Path, run: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    frame = pandas.read_csv(things / "things.csv")
+    mixed = frame.sample(frac=1, random_state=0)
+    for rows in (mixed, mixed.drop(columns="label")):
+        with pytest.raises(BadInput, match="index says that they were reordered"):
+            labelproof.add_findings(rows, run)
+    anew = mixed.reset_index(drop=True)
+    for same in (anew, datasets.Dataset.from_pandas(anew)):
+        with pytest.raises(BadInput, match="in the column 'label', where the training data had"):
+            labelproof.add_findings(same, run)
+
+
+def test_votes_tell_that_a_frame_was_reordered(tmp_path: Path) -> None:
+    lines = [f"{i * i % 7},{'ab'[i % 2]},{'ab'[i % 3 % 2]}," for i in range(30)]
+    data = write(tmp_path / "votes.csv", "\n".join(["length,by_a,by_b,by_c", *lines, "2,a,b,b\n"]))
+    run = trained(data, tmp_path / "run", annotators=("by_*",))
+    frame = pandas.read_csv(data)
+    assert len(labelproof.add_findings(frame, run)) == 31
+    with pytest.raises(BadInput, match="where the training data had"):
+        labelproof.add_findings(frame[::-1].reset_index(drop=True), run)
+
+
+def test_a_classifier_matches_rows_by_the_index_of_its_frame() -> None:
     rng = np.random.default_rng(0)
     frame = pandas.DataFrame(rng.normal(size=(40, 3)), columns=list("xyz"))
+    frame = frame.sample(frac=1, random_state=0)
     labels = np.where(frame["x"] > 0, "up", "down")
     fitted = labelproof.NoisyLabelClassifier(method="ce", epochs=1).fit(frame, labels)
     after = labelproof.add_findings(frame, fitted)
     assert after["labelproof_given"].tolist() == labels.tolist()
+    pandas.testing.assert_frame_equal(
+        labelproof.add_findings(frame.sort_index(), fitted), after.sort_index()
+    )
+    again = labelproof.add_findings(frame.reset_index(drop=True), fitted)  # numbered anew
+    assert again["labelproof_given"].tolist() == labels.tolist()
+    mixed = frame.reset_index(drop=True).sample(frac=1, random_state=1).reset_index(drop=True)
+    with pytest.raises(BadInput, match="contents of some differ"):
+        labelproof.add_findings(mixed, fitted)
+    old = pickle.loads(pickle.dumps(fitted))
+    del old.row_index_, old.row_hashes_  # as of an earlier version
+    again = labelproof.add_findings(frame.reset_index(drop=True), old)  # in order, as it was then
+    assert again["labelproof_given"].tolist() == labels.tolist()
+
+
+def fitted_frame() -> tuple[pandas.DataFrame, np.ndarray, labelproof.NoisyLabelClassifier]:
+    """A frame, its labels, and a classifier that was fitted on them."""
+    rng = np.random.default_rng(0)
+    frame = pandas.DataFrame(rng.normal(size=(40, 3)), columns=list("xyz"))
+    labels = np.where(frame["x"] > 0, "up", "down")
+    return frame, labels, labelproof.NoisyLabelClassifier(method="ce", epochs=1).fit(frame, labels)
+
+
+@pytest.mark.parametrize("classes", [("01", "02"), ("None", "some")])
+def test_labels_that_pandas_reads_as_numbers_or_gaps_are_those_of_the_run(
+    tmp_path: Path, classes: tuple[str, str]
+) -> None:
+    rng = np.random.default_rng(0)
+    sizes = rng.normal(size=40)
+    rows = [f"{size},{classes[int(size > 0)]}" for size in sizes]
+    (tmp_path / "t.csv").write_text("\n".join(["size,label", *rows]) + "\n")
+    call("fit", tmp_path / "t.csv", "--method", "ce", "--epochs", 1, "--out", tmp_path / "run")
+    after = labelproof.add_findings(pandas.read_csv(tmp_path / "t.csv"), tmp_path / "run")
+    assert after["labelproof_given"].tolist() == [classes[int(size > 0)] for size in sizes]
+
+
+def test_a_classifier_gives_columns_too() -> None:
+    frame, labels, fitted = fitted_frame()
+    after = labelproof.add_findings(frame, fitted)
+    assert after["labelproof_given"].tolist() == labels.tolist()
     assert list(after)[:3] == list("xyz")
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "huggingface"])
+def test_findings_are_no_features_of_the_next_fit(
+    things: Path, run: Path, tmp_path: Path, form: str
+) -> None:
+    pytest.importorskip("datasets")
+    kind = "huggingface" if form == "huggingface" else "table"
+    out = tmp_path / ("new" if form == "huggingface" else f"new.{form}")
+    call("export", run, "--format", kind, "--out", out)
+    again = load(str(out), SourceOptions(label_column="labelproof_label"))
+    used = [column["name"] for column in again.about["encoding"]["columns"]]
+    assert used == ["length"]
+    notes = [note for note in again.about["warnings"] if "labelproof" in note]
+    assert len(notes) == 1
+    assert "labelproof_p_clean, labelproof_p_suggested, labelproof_suspect" in notes[0]
+    assert "truth-key labelproof" not in " ".join(again.about["warnings"])
+
+
+def test_findings_in_a_frame_are_no_features() -> None:
+    frame, labels, fitted = fitted_frame()
+    after = labelproof.add_findings(frame, fitted)
+    numbers = after.drop(columns=[name for name in after if after[name].dtype == object])
+    assert "labelproof_p_clean" in numbers
+    for rows in (after, numbers):
+        with pytest.warns(Note, match="labelproof wrote these columns: .*labelproof_p_clean"):
+            again = labelproof.NoisyLabelClassifier(method="ce", epochs=1).fit(rows, labels)
+        assert list(again.feature_names_in_) == list("xyz")
+        assert (again.predict(rows) == again.predict(frame)).all()
+        read = load_arrays(rows, labels)
+        assert read.x.shape == (3,)
+        assert "labelproof_p_clean" in read.about["warnings"][0]

@@ -50,7 +50,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert told.exit_code == 0, told.output
     assert "3 annotators gave" in told.output
     assert "rater_cy" in told.output
-    assert "Use the consensus, a column of votes.csv" in told.output
+    assert "it is the column consensus of votes.csv" in told.output
     return folder / "run"
 
 
@@ -66,7 +66,7 @@ def test_consensus_and_suspects_are_told_apart(run: Path) -> None:
     assert found["given_differs"] == sum(given[i] != name for i, name in most.items())
     page = (run / "report.html").read_text()
     assert f"differs from the majority vote for {found['changed']:,} example" in page
-    assert "The labels that look wrong are another count" in page
+    assert "Review the labels that look wrong. These are counted apart" in page
     assert '<th scope="col" class="text">Said</th>' in page or not found["confused"]
 
 

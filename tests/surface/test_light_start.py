@@ -1,4 +1,4 @@
-"""`labelproof --help`, `--version` and `import labelproof` do without PyTorch."""
+"""`labelproof --help`, `--version`, help of commands and `import labelproof` load no PyTorch."""
 
 from __future__ import annotations
 
@@ -28,6 +28,24 @@ CHECK = f"assert not {{*sys.modules}} & {{*{HEAVY}}}, {{*sys.modules}} & {{*{HEA
 )
 def test_nothing_heavy_is_imported(start):
     code = f"import sys\ntry:\n    {start}\nexcept SystemExit:\n    pass\n{CHECK}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_help_imports_nothing_heavy():
+    """But for `corrupt`, whose help lists the kinds of noise."""
+    names = [name for name in HOMES if name != "corrupt"]
+    code = f"""
+import sys
+from labelproof.__main__ import main
+for name in {names}:
+    sys.argv[1:] = [name, "--help"]
+    try:
+        main()
+    except SystemExit:
+        pass
+    {CHECK}
+"""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 

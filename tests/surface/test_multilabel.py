@@ -46,6 +46,12 @@ def test_every_column_is_fitted_and_one_report_links_all(tmp_path: Path) -> None
     assert {row["column"] for row in rows} == {"tag_red", "tag big/"}
     clean = [float(row["p_clean"]) for row in rows]
     assert clean == sorted(clean)
+    said = CliRunner().invoke(app, ["review", str(tmp_path / "run"), "--next"])
+    assert isinstance(said.exception, BadInput)
+    first = tmp_path / "run" / "2-tag-big-"
+    assert f"several columns (--multilabel); name the folder of one column, such as {first}" in str(
+        said.exception
+    )
 
 
 def test_labels_that_only_fill_a_budget_are_not_said_to_look_wrong(tmp_path: Path) -> None:
@@ -82,6 +88,29 @@ def test_what_cannot_be_is_refused(tmp_path: Path, data: str, more: list[str], s
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        (np.ones(80), "at least two classes in the label column 'tag_last' of t."),
+        (np.arange(80) % 2 * 0.3, "fractions such as 0.3 (row"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["csv", "parquet", "jsonl"])
+def test_every_column_is_checked_before_the_first_is_trained(
+    tmp_path: Path, values: np.ndarray, said: str, kind: str
+) -> None:
+    table, data = frame().assign(tag_last=values), tmp_path / f"t.{kind}"
+    if kind == "jsonl":
+        table.to_json(data, orient="records", lines=True)
+    else:
+        table.to_csv(data, index=False) if kind == "csv" else table.to_parquet(data)
+    words = ["fit", str(data), "--multilabel", "tag*", "--method", "ce", "--epochs", "1"]
+    told = CliRunner().invoke(app, [*words, "--out", str(tmp_path / "run")])
+    assert isinstance(told.exception, BadInput)
+    assert said in str(told.exception)
+    assert not (tmp_path / "run").exists()
+
+
 def test_columns_of_zeros_and_ones_are_noted() -> None:
     cells = np.random.default_rng(0).integers(0, 2, (30, 4))
     notes = encode_votes(cells, tuple("abcd")).votes.notes
@@ -95,7 +124,8 @@ def test_columns_of_zeros_and_ones_are_noted() -> None:
 )
 def test_collections_of_labels_are_refused_with_advice(y: list[object]) -> None:
     x = np.random.default_rng(0).normal(size=(20, 3))
-    with pytest.raises(BadInput, match=r"multi-label.*fit one column at a time"):
+    kind = "a set of labels each" if isinstance(y[0], set) else "lists of labels of different"
+    with pytest.raises(BadInput, match=rf"{kind}.*multi-label.*fit one column at a time"):
         NoisyLabelClassifier(method="ce", epochs=1).fit(x, y)
     whole = np.empty(20, dtype=object)
     whole[:] = y

@@ -19,6 +19,9 @@ from cases import CASES, WITH_EDL
 from forks import forks
 from labelproof.__main__ import main
 from labelproof.data.examples import Inputs
+from labelproof.judging.crossfit import Retraining
+from labelproof.judging.tune import choose_lambda_u
+from labelproof.methods.dpc import DPC
 from labelproof.nets import sockets
 from labelproof.training import ranks
 
@@ -90,6 +93,15 @@ def train_in_pieces(name: str, size: int, folder: Path) -> tuple[Outcome, Outcom
         pieces = problem.train(METHODS[name], folder=own, resume=own is not None)
         return outcome(pieces), outcome(whole)
     raise AssertionError("nothing interrupted it")
+
+
+def choose_weight(size: int) -> tuple[float, list[tuple[float, float | None]]]:
+    """The weight that trials choose, and how each trial did."""
+    problem = tiny.blobs(size=size)
+    method = DPC(epochs=2, warmup=1, batch=64, lr=0.05, lambda_u="auto", ramp=1.0)
+    again = Retraining(task=problem.task, method=method, trunk=problem.trunk, device=tiny.CPU)
+    found = choose_lambda_u(again)
+    return found.value, [(trial.value, trial.agreement) for trial in found.trials]
 
 
 class Counting(tiny.Slow):

@@ -16,7 +16,7 @@ import torch.distributed as dist
 from torch import nn
 
 from labelproof.errors import PeerLost
-from labelproof.nets import exchange, sockets
+from labelproof.nets import exchange, sharded, sockets
 from labelproof.nets.exchange import Cut
 from labelproof.nets.sharded import Sharded, Share
 
@@ -179,3 +179,18 @@ def test_a_layer_keeps_its_place_in_the_state():
     names = list(copy.deepcopy(trunk).state_dict())
     net = Sharded(trunk, {"label": nn.Identity()}, None, Share(0, 2))
     assert [name.removeprefix("trunk.") for name in net.state_dict()] == names
+
+
+def test_no_layer_makes_tensors_of_numbers_of_the_host_in_each_step(monkeypatch):
+    """On a GPU each would be a copy that the host waits for."""
+    made, make = [], torch.tensor
+    monkeypatch.setattr(sharded, "everyones", lambda part: [part.clone(), part.clone()])
+    monkeypatch.setattr(exchange, "everyones", lambda part: [part.clone(), part.clone()])
+    monkeypatch.setattr(exchange, "_sum", lambda flat: flat)
+    layers = [layer for _ in range(3) for layer in (nn.Conv2d(4, 4, 3), nn.BatchNorm2d(4))]
+    trunk = nn.Sequential(*layers, nn.Flatten())
+    net = Sharded(trunk, {"label": nn.Identity()}, None, Share(0, 2))
+    monkeypatch.setattr(torch, "tensor", lambda *a, **k: made.append(a) or make(*a, **k))
+    for _ in range(4):
+        net(torch.ones(38, 4, 8, 8)).sum().backward()
+    assert len(made) == 1

@@ -8,7 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from labelproof.files import finite, write_json, write_text, written_whole
+from labelproof.files import (
+    finite,
+    folder_written_whole,
+    write_json,
+    write_text,
+    written_whole,
+)
+from labelproof.messages import closest, cut_short, did_you_mean
 
 
 def names(folder: Path) -> list[str]:
@@ -76,3 +83,22 @@ def test_numbers_that_are_no_numbers_become_none():
     assert finite({"a": [1, 2.5, math.inf, "text", None, True]}) == {
         "a": [1, 2.5, None, "text", None, True]
     }
+
+
+def test_a_folder_appears_whole_or_not_at_all(tmp_path: Path) -> None:
+    with folder_written_whole(tmp_path / "made") as aside:
+        (aside / "one").write_text("1")
+        assert not (tmp_path / "made").exists()
+    assert (tmp_path / "made" / "one").read_text() == "1"
+    with pytest.raises(ValueError, match="stopped"), folder_written_whole(tmp_path / "torn"):
+        raise ValueError("stopped")
+    assert [path.name for path in tmp_path.iterdir()] == ["made"]
+
+
+def test_messages_hint_at_names_and_cut_lists_short() -> None:
+    assert closest("dividemx", ["ce", "dividemix"]) == "dividemix"
+    assert closest("dividemx", ["ce"]) is None
+    assert did_you_mean("dividemx", {"dividemix": 1}) == "did you mean 'dividemix'? "
+    assert did_you_mean("x", ["dividemix"]) == ""
+    assert cut_short(["a", "b"], 2) == "a, b"
+    assert cut_short(["a", "b"], 5) == "a, b and 3 more"

@@ -22,8 +22,9 @@ from typer.testing import CliRunner
 import tiny
 from forks import forks
 from labelproof.__main__ import application
-from labelproof.errors import BadInput
+from labelproof.errors import LOST, BadInput
 from labelproof.nets.exchange import Cut
+from labelproof.run_files import FOLDS
 from labelproof.training import ranks
 from labelproof.training.run import pick_device
 
@@ -76,6 +77,16 @@ def test_rows_are_cut_into_runs_that_cover_all():
             assert sorted(sizes, reverse=True) == sizes
 
 
+def test_two_processes_choose_a_weight_as_one_does(tmp_path):
+    first, second = pair.together(pair.choose_weight, tmp_path, 2001)
+    value, trials = pair.choose_weight(2001)
+    assert first == second
+    assert len(trials) > 1
+    assert first[0] == value
+    assert [weight for weight, _ in first[1]] == [weight for weight, _ in trials]
+    assert [a for _, a in first[1]] == pytest.approx([a for _, a in trials], abs=0.01)
+
+
 def test_a_single_process_has_nobody_to_ask():
     assert ranks.now() == ranks.ALONE
     assert ranks.from_first(lambda: 3) == ranks.in_turn(lambda: 3) == 3
@@ -86,13 +97,50 @@ def test_a_single_process_has_nobody_to_ask():
 
 def test_each_process_has_a_device_of_its_own(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    assert str(ranks.local_device({"LOCAL_RANK": "1"})) == "cuda:1"
-    with pytest.raises(BadInput, match="there are 2; start 2 processes"):
-        ranks.local_device({"LOCAL_RANK": "2"})
+    assert str(ranks.local_device(environment={"LOCAL_RANK": "1"})) == "cuda:1"
+    with pytest.raises(BadInput, match="this machine has 2; use --nproc-per-node 2"):
+        ranks.local_device(environment={"LOCAL_RANK": "2"})
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(ranks, "now", lambda: ranks.Ranks(1, 2))
     monkeypatch.setenv("LOCAL_RANK", "1")
     assert str(pick_device("auto")) == str(pick_device("cuda")) == "cuda:1"
+    with pytest.raises(BadInput, match="cuda:0 is a single one; use --device cuda"):
+        pick_device("cuda:0")
+    with pytest.raises(BadInput, match="there is no device 'cuda:2' here"):
+        pick_device("cuda:2")
+    monkeypatch.setenv("LOCAL_RANK", "0")  # one process on each machine
+    assert str(pick_device("cuda:1")) == "cuda:1"
+
+
+@pytest.fixture
+def one_gpu(monkeypatch) -> list[str]:
+    """A machine with a single GPU; by which means processes join there."""
+    asked: list[str] = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda device: None)
+    monkeypatch.setattr(ranks.dist, "init_process_group", lambda name, **_: asked.append(name))
+    monkeypatch.setattr(ranks.dist, "destroy_process_group", lambda: None)
+    return asked
+
+
+SECOND = {"WORLD_SIZE": "2", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}
+
+
+def test_processes_that_compute_on_the_cpu_need_no_gpus(one_gpu):
+    with ranks.joined(SECOND, "cpu"):
+        assert one_gpu == ["gloo"]
+    with ranks.joined({**SECOND, "LOCAL_RANK": "0"}, "cuda"):
+        assert one_gpu == ["gloo", "cpu:gloo,cuda:nccl"]
+
+
+@pytest.mark.parametrize(
+    ("device", "sentence"), [("auto", "compute with --device cpu"), ("cuda:0", "a single one")]
+)
+def test_two_processes_and_one_gpu_are_refused(device, sentence, one_gpu):
+    with pytest.raises(BadInput, match=sentence), ranks.joined(SECOND, device):
+        pass
+    assert one_gpu == []
 
 
 # ---- the command line ----
@@ -172,12 +220,12 @@ def wait_for_epochs(out: Path, count: int, *running: subprocess.Popen[str]) -> N
         time.sleep(0.01)
 
 
-def kill_one(data: Path, out: Path) -> str:
-    """Start a run with `torchrun`, kill its second process amid training; what it said."""
+def kill_one(data: Path, out: Path, rank: int) -> str:
+    """Start a run with `torchrun`, kill a process of it amid training; what it said."""
     start = ["--nproc-per-node", "2", "--master-port", str(free_port())]
     process = torchrun(*start, "-m", "labelproof", *words(data, out, 80, "quick"))
     wait_for_epochs(out, 3, process)
-    os.kill(child_of(process.pid, 1), signal.SIGKILL)
+    os.kill(child_of(process.pid, rank), signal.SIGKILL)
     said, _ = process.communicate(timeout=pair.PATIENCE)
     assert process.returncode != 0
     return said
@@ -185,7 +233,7 @@ def kill_one(data: Path, out: Path) -> str:
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
 def test_a_killed_process_ends_all_and_the_run_goes_on(data, tmp_path):
-    said = kill_one(data, tmp_path / "run")
+    said = kill_one(data, tmp_path / "run", 1)
     assert "--resume" in said
     assert "Everything up to the last complete epoch is saved" in said or (
         "another process of this run ended" in said
@@ -196,6 +244,32 @@ def test_a_killed_process_ends_all_and_the_run_goes_on(data, tmp_path):
     assert "the run started with 2 processes and continues with 1" in ended.stderr
     lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
     assert [json.loads(line)["epoch"] for line in lines] == list(range(1, 81))
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
+def test_another_process_says_that_the_first_was_killed(data, tmp_path):
+    said = kill_one(data, tmp_path / "run", 0)
+    assert said.count(f"labelproof: {LOST}") == 1
+    assert "KeyboardInterrupt" not in said
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
+def test_a_process_killed_in_a_fold_ends_all_and_the_run_goes_on(data, tmp_path):
+    out, command = tmp_path / "run", words(data, tmp_path / "run", 20, "folds")
+    start = ["--nproc-per-node", "2", "--master-port", str(free_port())]
+    process = torchrun(*start, "-m", "labelproof", *command)
+    patience = time.monotonic() + pair.PATIENCE
+    while not any((out / FOLDS).glob("*/metrics.jsonl")):
+        assert time.monotonic() < patience
+        assert process.poll() is None
+        time.sleep(0.01)
+    os.kill(child_of(process.pid, 1), signal.SIGKILL)
+    said, _ = process.communicate(timeout=pair.PATIENCE)
+    assert process.returncode != 0
+    assert "--resume" in said
+    ended = RUNNER.invoke(application(), command)
+    assert ended.exit_code == 0, ended.output
+    assert (out / "summary.json").exists()
 
 
 # ---- several machines ----

@@ -10,14 +10,14 @@ from pathlib import Path
 
 from labelproof.bench import gpus
 from labelproof.bench.cell import Cell, Experiment, Scale, Sources
+from labelproof.bench.command_options import OUT, SCALE
 from labelproof.bench.grid_progress import place
 from labelproof.bench.results import is_done
 from labelproof.bench.runner import Launcher, cores, run_cells
 from labelproof.errors import BadInput
 from labelproof.training.settings import nearest
 
-OUT = Path("runs/bench")
-SCALE: Scale = "small"
+TOLD = 50  # cells that are missing, by name
 
 
 def at_a_time() -> int:
@@ -98,6 +98,27 @@ class Asked:
 def _named(path: Path | None) -> Path | None:
     """An absolute path as a name alone."""
     return Path(path.name) if path is not None and path.is_absolute() else path
+
+
+def check_any(cells: Sequence[Cell], runs: Path) -> None:
+    """Refuse to collect what is not there."""
+    if not any(is_done(cell, runs) for cell in cells):
+        raise BadInput(
+            f"no cell of this grid is finished in {runs}; run some first, or name the --out and "
+            "the options that they were run with."
+        )
+
+
+def missing_lines(cells: Sequence[Cell], runs: Path) -> list[str]:
+    """How many cells of the grid are not finished, and which."""
+    unique = {cell.name: cell for cell in cells}
+    missing = [cell for cell in unique.values() if not is_done(cell, runs)]
+    if not missing:
+        return []
+    told = [f"missing: {place(cell)} ({runs / cell.name})" for cell in missing[:TOLD]]
+    more = [f"and {len(missing) - TOLD} more"] if len(missing) > TOLD else []
+    count = f"{len(missing)} of {len(unique)} cells"
+    return [f"not finished: {count}; --print-cells prints their commands:", *told, *more]
 
 
 def cell_commands(asked: Asked, picked: Sequence[Cell], runs: Path) -> list[str]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from labelproof.files import file_hash
 from labelproof.recipes.recipe import known_defaults
@@ -18,6 +18,8 @@ from labelproof.runs.spec import RunSpec
 if TYPE_CHECKING:
     from labelproof.bench.results import Results
 
+Column = TypeVar("Column")
+Row = TypeVar("Row")
 Scale = Literal["paper", "small", "tiny"]
 SCALES: tuple[Scale, ...] = ("paper", "small", "tiny")
 Maker = Literal["fit", "cleanlab", "logistic", "pruned", "neighbours"]
@@ -109,6 +111,14 @@ def seeded(row: str, column: str, spec: RunSpec, seeds: int, maker: Maker = "fit
         Cell(row=row, column=column, spec=replace(spec, seed=seed), maker=maker)
         for seed in range(seeds)
     ]
+
+
+def crossed(
+    columns: Iterable[Column], rows: Iterable[Row], cells: Callable[[Column, Row], list[Cell]]
+) -> list[Cell]:
+    """The cells of every row in every column, column by column."""
+    every = tuple(rows)
+    return [cell for column in columns for row in every for cell in cells(column, row)]
 
 
 def changed(spec: RunSpec) -> dict[str, Any]:

@@ -51,7 +51,7 @@ def run(maker: str, file: Path) -> None:
         from labelproof.training import ranks
         from labelproof.training.log import reporter_for
 
-        with ranks.joined() as here:
+        with ranks.joined(device=spec.device) as here:
             told = reporter_for(Console(stderr=True)) if here.first else None
             pipeline.run(spec, resume=True, reporter=told)
 

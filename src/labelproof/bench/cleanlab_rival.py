@@ -10,7 +10,9 @@ Shapes: C classes, N training examples.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -32,11 +34,8 @@ FOLDS = 5
 def run(spec: RunSpec) -> None:
     """Folds, issues, and a last network on what is left."""
     parts = pipeline.assemble(spec)
-    prepared, method, trunk, out = parts.prepared, parts.method, parts.trunk, spec.out
-    assert out is not None
-    out.mkdir(parents=True, exist_ok=True)
-    record = {"format": 1, "method": "cleanlab", "settings": vars(method), "net": parts.net}
-    write_json(out / RUN, {**record, "seed": spec.seed, "spec": spec.describe()})
+    prepared, method, trunk = parts.prepared, parts.method, parts.trunk
+    out = write_record(spec, "cleanlab", vars(method), parts.net)
     started = time.monotonic()
     probs = out_of_fold(parts)
     flagged, quality = issues(prepared.task.y, probs)
@@ -51,6 +50,15 @@ def run(spec: RunSpec) -> None:
     )
     seconds = time.monotonic() - started
     write_json(out / SUMMARY, summary(prepared, last, flagged, quality, seconds))
+
+
+def write_record(spec: RunSpec, maker: str, settings: Mapping[str, Any], net: str) -> Path:
+    """Write run.json of a rival's cell; returns the cell's folder."""
+    assert spec.out is not None
+    spec.out.mkdir(parents=True, exist_ok=True)
+    record = {"format": 1, "method": maker, "settings": settings, "net": net}
+    write_json(spec.out / RUN, {**record, "seed": spec.seed, "spec": spec.describe()})
+    return spec.out
 
 
 def out_of_fold(parts: Assembled) -> Tensor:
@@ -87,8 +95,8 @@ def summary(
     prepared: Prepared, last: Result, flagged: Tensor, quality: Tensor, seconds: float
 ) -> dict[str, Any]:
     """The numbers of summary.json; what cleanlab does not state is None."""
-    truth, test_y = prepared.audit.truth, prepared.audit.test_y
-    wrong = None if truth is None else truth != prepared.task.y
+    test_y = prepared.audit.test_y
+    judged = label_numbers(prepared, -quality, flagged)
     curve = [line["test_accuracy"] for line in last.history if "test_accuracy" in line]
     probs = last.test_probabilities
     known = probs is not None and test_y is not None
@@ -96,14 +104,25 @@ def summary(
         "accuracy": vars(metrics.best_last(curve)) if curve else None,
         "ece": metrics.ece(probs, test_y) if known else None,  # type: ignore[arg-type]
         "ece_calibrated": None,
-        "error_auroc_own": None if wrong is None else metrics.error_auroc(wrong, -quality),
-        "error_auroc": None if wrong is None else metrics.error_auroc(wrong, -quality),
-        "error_ap_own": None if wrong is None else metrics.error_ap(wrong, -quality),
-        "error_ap": None if wrong is None else metrics.error_ap(wrong, -quality),
-        "suspects": int(flagged.sum()),
-        "suspect_detection": None if wrong is None else metrics.detection(wrong, flagged),
-        "suspect_precision_estimate": None,
-        "noise_rate_estimate": flagged.float().mean().item(),
-        "noise_rate_true": None if wrong is None else wrong.float().mean().item(),
+        "error_ap_own": judged["error_ap"],
+        **judged,
         "seconds": round(seconds, 1),
+    }
+
+
+def label_numbers(prepared: Prepared, suspicion: Tensor, flagged: Tensor | None) -> dict[str, Any]:
+    """How a rival's suspicion (N,) and the labels it would remove (N,) fit the true labels."""
+    truth = prepared.audit.truth
+    wrong = None if truth is None else truth != prepared.task.y
+    auroc = None if wrong is None else metrics.error_auroc(wrong, suspicion)
+    known = wrong is not None and flagged is not None
+    return {
+        "error_auroc_own": auroc,
+        "error_auroc": auroc,
+        "error_ap": None if wrong is None else metrics.error_ap(wrong, suspicion),
+        "suspects": None if flagged is None else int(flagged.sum()),
+        "suspect_detection": metrics.detection(wrong, flagged) if known else None,  # type: ignore[arg-type]
+        "suspect_precision_estimate": None,
+        "noise_rate_estimate": None if flagged is None else flagged.float().mean().item(),
+        "noise_rate_true": None if wrong is None else wrong.float().mean().item(),
     }

@@ -10,16 +10,15 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from labelproof.bench import command_options as opt
 from labelproof.bench import gpus
 from labelproof.bench.asked import (
     NAMES,
-    OUT,
-    SCALE,
     Asked,
     at_a_time,
     cell_commands,
+    check_any,
     experiment,
+    missing_lines,
     run_one,
 )
 from labelproof.bench.cell import SCALES, Cell, Scale, Sources
@@ -30,36 +29,35 @@ from labelproof.bench.tables import SETTINGS, settings_files
 from labelproof.errors import BadInput, RunFailed
 from labelproof.training.settings import nearest
 
+SINGLE = (
+    "These are times of single processes. Those of --launcher torchrun are not estimated: they "
+    "depend on the network and on how fast the processes communicate."
+)
 
-def bench(
-    name: opt.Name = None,
-    scale: opt.ScaleName = SCALE,
-    data: opt.Data = None,
-    human_labels: opt.HumanLabels = None,
-    out: opt.Out = OUT,
-    jobs: opt.Jobs = None,
-    device: opt.Device = "auto",
-    launcher: opt.LauncherName = "local",
-    seeds: opt.Seeds = None,
-    methods: opt.Methods = None,
-    labels: opt.Labels = None,
-    only: opt.Only = None,
-    epochs: opt.Epochs = None,
-    images: opt.Images = None,
-    blocks: opt.Blocks = False,
-    dry_run: opt.DryRun = False,
-    print_cells: opt.PrintCells = False,
-    cell: opt.CellName = None,
-    collect: opt.Collect = False,
+
+def bench_as_asked(
+    *,
+    name: str | None,
+    scale: str,
+    data: Path | None,
+    human_labels: Path | None,
+    out: Path,
+    jobs: int | None,
+    device: str,
+    launcher: str,
+    seeds: int | None,
+    methods: str | None,
+    labels: str | None,
+    only: str | None,
+    epochs: int | None,
+    images: int | None,
+    blocks: bool,
+    dry_run: bool,
+    print_cells: bool,
+    cell: str | None,
+    collect: bool,
 ) -> None:
-    """Run an experiment and write its tables and figures.
-
-    An experiment is a grid of cells, each a run folder. To continue an interrupted grid, give the
-    same command again: finished cells are not run twice, even if several experiments share them. A
-    cell that fails does not stop the others.
-
-    Example: labelproof bench ablation --scale tiny
-    """
+    """Do what the options of the command say."""
     if name is None:
         Console().print(listing())
         return
@@ -76,7 +74,7 @@ def bench(
     )
     gpus.use_only(device)
     how = _launcher(launcher)
-    jobs = jobs or (at_a_time() if how == "local" else 1)
+    jobs = jobs or _jobs(how, print_cells or cell is not None)
     asked = Asked(experiment(name), _scale(scale), sources, seeds, only, jobs, how, device)
     cells = asked.cells()
     picked = asked.picked(cells)
@@ -98,6 +96,8 @@ def _estimate(asked: Asked, picked: list[Cell]) -> None:
 
     sources = asked.sources
     show_estimates(picked, sources.out / "cells", asked.jobs, Console(), sources.stand_ins)
+    if asked.launcher == "torchrun":
+        typer.echo(SINGLE)
 
 
 def _print_cells(asked: Asked, picked: list[Cell]) -> None:
@@ -112,9 +112,11 @@ def _run_alone(cells: list[Cell], name: str, runs: Path, jobs: int, launcher: La
 
 
 def _run(asked: Asked, cells: list[Cell], picked: list[Cell]) -> int:
-    """Run the cells and write what they give; returns the exit code."""
+    """Run the cells and write what they give; returns the exit code. Without any, collect."""
     console, out = Console(stderr=True), asked.sources.out
     runs, folder = out / "cells", out / f"{asked.experiment.name}-{asked.scale}"
+    if not picked:
+        check_any(cells, runs)
     runs.mkdir(parents=True, exist_ok=True)
     folder.mkdir(parents=True, exist_ok=True)
     errors: dict[str, str] = {}
@@ -148,6 +150,9 @@ def _run(asked: Asked, cells: list[Cell], picked: list[Cell]) -> int:
     write_results(folder / "results.jsonl", results.records)
     files = asked.experiment.finish(results, folder) + settings_files(results, folder)
     _say(files, [r for r in picked if r.name in errors], errors, runs)
+    if not picked:
+        for line in missing_lines(cells, runs):
+            typer.echo(line)
     return 1 if errors else 0
 
 
@@ -175,6 +180,11 @@ def _split(text: str | None) -> tuple[str, ...] | None:
     if not names:
         raise BadInput(f"expected names such as ce,dpc, but {text!r} has none.")
     return names
+
+
+def _jobs(launcher: Launcher, single: bool) -> int:
+    """Runs at a time; a single cell and one of several processes have the machine to themselves."""
+    return 1 if single or launcher != "local" else at_a_time()
 
 
 def _launcher(text: str) -> Launcher:

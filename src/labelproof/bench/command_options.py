@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+OUT = Path("runs/bench")
+SCALE = "small"
 Name = Annotated[
     str | None,
     typer.Argument(metavar="EXPERIMENT", help="Name of an experiment; leave it out to list all."),

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from labelproof.bench import figures
-from labelproof.bench.cell import Cell, Experiment, Scale, Sources, seeded
+from labelproof.bench.cell import Cell, Experiment, Scale, Sources, crossed, seeded
 from labelproof.bench.published_numbers import CURVE_NOTE, Curves, curve
 from labelproof.bench.results import BEST, LAST, LAST10, Metric, Results, mean_spread
-from labelproof.bench.scales import of_vectors, published_form, synthetic_settings
+from labelproof.bench.scales import Setting, of_vectors, published_form, synthetic_settings
 from labelproof.bench.tables import Table, grid
 
 COLUMNS: Mapping[Scale, tuple[str, ...]] = {
@@ -43,17 +43,12 @@ class Curve:
     def cells(self, scale: Scale, sources: Sources, seeds: int) -> list[Cell]:
         """A cell for every value; the published value is the same run as in other experiments."""
         values = self.values["paper" if of_vectors(scale, sources) else scale]
-        return [
-            cell
-            for column in synthetic_settings(scale, sources, COLUMNS[scale])
-            for value in values
-            for cell in seeded(
-                self.row.format(value),
-                column.column,
-                published_form(column, "dpc", scale, sources, self.change(value)),
-                seeds,
-            )
-        ]
+
+        def one(setting: Setting, value: float) -> list[Cell]:
+            spec = published_form(setting, "dpc", scale, sources, self.change(value))
+            return seeded(self.row.format(value), setting.column, spec, seeds)
+
+        return crossed(synthetic_settings(scale, sources, COLUMNS[scale]), values, one)
 
     def change(self, value: float) -> dict[str, float]:
         """What a value changes."""

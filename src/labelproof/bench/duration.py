@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -16,8 +15,8 @@ from torch import Tensor, nn
 
 from labelproof import pipeline
 from labelproof.bench.cell import OUTSIDE, Cell
-from labelproof.bench.grid_progress import epochs_of, history
-from labelproof.bench.results import is_done, same_record
+from labelproof.bench.grid_progress import epochs_of
+from labelproof.bench.results import is_done, read_summary, same_record
 from labelproof.data.encoders.apply import Glance, glance
 from labelproof.data.examples import Examples, Subset
 from labelproof.data.readers import from_arrays
@@ -25,6 +24,7 @@ from labelproof.data.readers.published.webvision_files import CLASSES, EDGE
 from labelproof.data.task import Task
 from labelproof.errors import BadInput
 from labelproof.judging.tune import settled_for_now, undecided
+from labelproof.runs.folder import history_so_far
 from labelproof.runs.prepare import Assembled
 from labelproof.runs.spec import RunSpec
 from labelproof.training.estimate import clock, entered, estimate
@@ -110,7 +110,7 @@ def from_others(siblings: Sequence[Cell], runs: Path) -> Guess | None:
 
 def ran(cell: Cell, runs: Path) -> float | None:
     """Seconds that a cell took, or will take by the epochs it has behind it."""
-    lines = history(runs / cell.name) if same_record(cell, runs) else []
+    lines = history_so_far(runs / cell.name) if same_record(cell, runs) else []
     if not lines:
         return taken(cell, runs)
     _, epochs = epochs_of(runs / cell.name)
@@ -119,10 +119,8 @@ def ran(cell: Cell, runs: Path) -> float | None:
 
 def taken(cell: Cell, runs: Path) -> float | None:
     """Seconds that the summary of a finished cell tells; cleanlab keeps no curves."""
-    if not is_done(cell, runs):
-        return None
-    summary = json.loads((runs / cell.name / "summary.json").read_text(encoding="utf-8"))
-    seconds = summary.get("seconds")
+    summary = read_summary(runs / cell.name) if is_done(cell, runs) else None
+    seconds = summary.get("seconds") if summary else None
     return None if seconds is None else float(seconds)
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 from rich import progress as bars
 from rich.console import Console
 
 from labelproof.bench.cell import Cell
 from labelproof.bench.runner import Progress, Running
-from labelproof.run_files import METRICS as HISTORY
+from labelproof.run_files import RUN
+from labelproof.runs.folder import history_so_far
+from labelproof.training.log import bar_in_terminal
 
 
 class Display:
@@ -19,14 +20,12 @@ class Display:
 
     def __init__(self, console: Console, cells: Path, total: int) -> None:
         self._console, self._cells = console, cells
-        self._live = bars.Progress(
+        self._live = bar_in_terminal(
+            console,
             bars.TextColumn("{task.description}", markup=False),
             bars.BarColumn(bar_width=24),
             bars.TextColumn("{task.completed:.0f}/{task.total:.0f}"),
             bars.TimeElapsedColumn(),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
         )
         self._all = self._live.add_task("cells", total=total)
         self._each: dict[str, bars.TaskID] = {}
@@ -70,16 +69,7 @@ def place(cell: Cell) -> str:
 def epochs_of(folder: Path) -> tuple[int, int]:
     """Epochs that a run has behind it, and all of them; 0 and 1 while nothing is known."""
     try:
-        record = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-        return len(history(folder)), int(record["settings"]["epochs"])
+        record = json.loads((folder / RUN).read_text(encoding="utf-8"))
+        return len(history_so_far(folder)), int(record["settings"]["epochs"])
     except (OSError, ValueError, KeyError):
         return 0, 1
-
-
-def history(folder: Path) -> list[dict[str, Any]]:
-    """The epochs in a run's history; a last line that is being written is left out."""
-    try:
-        text = (folder / HISTORY).read_text(encoding="utf-8")
-    except OSError:
-        return []
-    return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("}\n")]

@@ -30,12 +30,12 @@ from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
 from labelproof import metrics, pipeline
-from labelproof.bench.cleanlab_rival import issues
+from labelproof.bench.cleanlab_rival import issues, label_numbers, write_record
 from labelproof.data.examples import Inputs
 from labelproof.errors import BadInput
 from labelproof.files import write_json
 from labelproof.judging.summary import recalls
-from labelproof.run_files import RUN, SUMMARY
+from labelproof.run_files import SUMMARY
 from labelproof.runs.prepare import Prepared
 from labelproof.runs.spec import RunSpec
 
@@ -74,14 +74,10 @@ def run(spec: RunSpec, maker: str) -> None:
         raise BadInput(
             f"the row {maker} needs vectors with test data; leave it out with --methods."
         )
-    out = spec.out
-    assert out is not None
-    out.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
     found = FINDERS[maker](prepared, spec.seed)
     seconds = time.monotonic() - started
-    record = {"format": 1, "method": maker, "settings": found.settings, "net": "none"}
-    write_json(out / RUN, {**record, "seed": spec.seed, "spec": spec.describe()})
+    out = write_record(spec, maker, found.settings, "none")
     write_json(out / SUMMARY, summary(prepared, found, seconds))
 
 
@@ -198,20 +194,9 @@ def _told(choice: Choice) -> dict[str, Any]:
 
 def summary(prepared: Prepared, found: Findings, seconds: float) -> dict[str, Any]:
     """The numbers of summary.json; what a rival does not state is None."""
-    truth = prepared.audit.truth
-    wrong = None if truth is None else truth != prepared.task.y
-    auroc = None if wrong is None else metrics.error_auroc(wrong, found.suspicion)
-    flagged, known = found.flagged, wrong is not None and found.flagged is not None
     return {
         **_on_test(found.probs, prepared.audit.test_y),
-        "error_auroc_own": auroc,
-        "error_auroc": auroc,
-        "error_ap": None if wrong is None else metrics.error_ap(wrong, found.suspicion),
-        "suspects": None if flagged is None else int(flagged.sum()),
-        "suspect_detection": metrics.detection(wrong, flagged) if known else None,  # type: ignore[arg-type]
-        "suspect_precision_estimate": None,
-        "noise_rate_estimate": None if flagged is None else flagged.float().mean().item(),
-        "noise_rate_true": None if wrong is None else wrong.float().mean().item(),
+        **label_numbers(prepared, found.suspicion, found.flagged),
         "seconds": round(seconds, 1),
     }
 

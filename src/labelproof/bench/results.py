@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from labelproof.bench.cell import Cell, Scale, changed
 from labelproof.files import write_text
+from labelproof.run_files import SUMMARY
 
 Summary = Mapping[str, Any]
 Read = Callable[[Summary], "float | None"]
@@ -119,18 +120,18 @@ def read_record(cell: Cell, cells: Path, error: str = "") -> Record:
         return Record(cell=cell, folder=folder, state="failed", error=error)
     if not is_done(cell, cells):
         return Record(cell=cell, folder=folder)
-    return Record(cell=cell, folder=folder, state="done", summary=_summary(folder) or {})
+    return Record(cell=cell, folder=folder, state="done", summary=read_summary(folder) or {})
 
 
 def is_done(cell: Cell, cells: Path) -> bool:
     """Whether a cell is finished, and was made by the same spec on the same data."""
-    return _summary(cells / cell.name) is not None and same_record(cell, cells)
+    return read_summary(cells / cell.name) is not None and same_record(cell, cells)
 
 
-def _summary(folder: Path) -> dict[str, Any] | None:
+def read_summary(folder: Path) -> dict[str, Any] | None:
     """summary.json of a cell; None where it is missing or damaged, so that the cell runs again."""
     try:
-        found = json.loads((folder / "summary.json").read_bytes())
+        found = json.loads((folder / SUMMARY).read_bytes())
     except (OSError, ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None

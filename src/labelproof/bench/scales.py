@@ -48,6 +48,11 @@ Settings = Mapping[str, object]  # of a method, by name
 NONE: Settings = {}
 
 
+def title_of(method: str) -> str:
+    """How a table names a method or its longer form."""
+    return f"{STARS[method]}*" if method in STARS else method
+
+
 @dataclass(frozen=True, kw_only=True)
 class Setting:
     """A column: data and its noise."""

@@ -23,45 +23,45 @@ from labelproof.process_memory import paused
 Home = tuple[str, str]  # the module of a command, and the first sentences of its help
 FIRST: Mapping[str, Home] = {
     "demo": (
-        "labelproof.cli.demo",
+        "labelproof.cli.commands",
         "Compare plain training with DPC on digits with 40% of the labels replaced at random.",
     ),
     "fit": (
-        "labelproof.cli.fit",
+        "labelproof.cli.fit_options",
         "Train on DATA with partly wrong labels, and find out which labels are wrong.",
     ),
     "report": (
-        "labelproof.cli.make_report",
+        "labelproof.cli.commands",
         "Write report.html of RUN again: findings, pictures of suspects, what to do next.",
     ),
     "review": (
-        "labelproof.cli.start_review",
+        "labelproof.cli.commands",
         "Review the suspects of RUN in your browser: keep, correct or skip each label.",
     ),
     "predict": (
-        "labelproof.cli.predict",
+        "labelproof.cli.commands",
         "Predict new data: label, calibrated confidence, uncertainty, and all probabilities.",
     ),
     "export": (
-        "labelproof.cli.export_model",
+        "labelproof.cli.commands",
         "Export the trained model of RUN, or the findings about its labels, for other tools.",
     ),
 }
 LAST: Mapping[str, Home] = {
     "plan": (
-        "labelproof.cli.plan",
+        "labelproof.cli.plan_options",
         "Show how DATA is read and how long training would take. Nothing is trained.",
     ),
     "methods": (
-        "labelproof.cli.list_methods",
+        "labelproof.cli.commands",
         "List all methods, or show one with its paper, cost and settings.",
     ),
     "embed": (
-        "labelproof.cli.embed",
+        "labelproof.cli.commands",
         "Encode the pictures of DATA and write their vectors, for `labelproof fit FOLDER`.",
     ),
     "encoders": (
-        "labelproof.cli.list_encoders",
+        "labelproof.cli.commands",
         "List the encoders with size, licence, whether they are installed, and measured speed.",
     ),
     "corrupt": (

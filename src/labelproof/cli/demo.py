@@ -6,11 +6,10 @@ import shlex
 import sys
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import typer
 from PIL import Image
 from rich.console import Console
 from rich.table import Table
@@ -29,24 +28,8 @@ NOISE = "symmetric:0.4"
 EPOCHS = 20  # enough for 1,437 pictures of 8 x 8 pixels
 
 
-def demo(
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Folder for the runs; by default runs/demo or runs/demo-photos."),
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
-    photos: Annotated[
-        bool,
-        typer.Option(
-            "--photos",
-            help="Use photos and a pretrained encoder; takes a few minutes on two cores.",
-        ),
-    ] = False,
-) -> None:
-    """Compare plain training with DPC on digits with 40% of the labels replaced at random.
-
-    Takes one to two minutes on two cores. An earlier demo in the same folder is continued or shown.
-    """
+def demo_as_asked(out: Path | None, seed: int, photos: bool) -> None:
+    """Carry out the demo that was asked for."""
     console = Console(highlight=False)
     out = out or Path("runs/demo-photos" if photos else "runs/demo")
     if out.is_file():

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
 
-import typer
 from rich.console import Console
 
-from labelproof.cli.make_report import DataOf, shown_of
-from labelproof.cli.options import EncoderFile
+from labelproof.cli.make_report import shown_of
+from labelproof.cli.options import Format
 from labelproof.data.encoders.picture_encoding import PictureEncoding
 from labelproof.data.encoders.texts import AnyTexts
 from labelproof.review.annotation_tools import write_project, write_samples
@@ -20,18 +17,6 @@ from labelproof.runs.export import export_folder, export_onnx
 from labelproof.runs.export_texts import export_texts
 from labelproof.runs.load import load_model
 from labelproof.runs.reviewed import open_review
-
-
-class Format(StrEnum):
-    """What can be written."""
-
-    onnx = "onnx"
-    folder = "folder"
-    label_studio = "label-studio"
-    fiftyone = "fiftyone"
-    huggingface = "huggingface"
-    table = "table"
-
 
 USUAL = {  # the file in the run folder, unless --out names another
     Format.onnx: "model.onnx",
@@ -44,36 +29,10 @@ USUAL = {  # the file in the run folder, unless --out names another
 TEXTS = "model-onnx"  # the folder of a model of texts
 
 
-def export(
-    run: Annotated[Path, typer.Argument(help="The folder of a finished run.", metavar="RUN")],
-    format_: Annotated[
-        Format,
-        typer.Option(
-            "--format",
-            help="For the model: onnx, or folder (safetensors and JSON). For the labels: "
-            "label-studio (tasks with suggestions), fiftyone (JSON samples), huggingface (a "
-            "saved data set) or table (.csv or .parquet with your columns and the findings).",
-        ),
-    ] = Format.onnx,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Where to write; by default a file named after the format in RUN."),
-    ] = None,
-    data: DataOf = None,
-    encoder: EncoderFile = None,
+def export_as_asked(
+    run: Path, format_: Format, out: Path | None, data: str | None, encoder: str | None
 ) -> None:
-    """Export the trained model of RUN, or the findings about its labels, for other tools.
-
-    The ONNX file takes raw uint8 images or raw vectors and returns calibrated probabilities. It
-    contains the image encoder, normalisation, all networks and the calibration. For texts, the
-    export is a folder with tokenizer, ONNX file and a README that shows how to use them. --format
-    folder is for labelproof.load_model and `labelproof predict`; loading it runs no code. Neither
-    contains training labels.
-
-    To import answers from Label Studio or FiftyOne: labelproof review RUN --import FILE
-
-    Example: labelproof export runs/digits-dpc --format onnx --out model.onnx
-    """
+    """Write the model or the findings."""
     if format_ in (Format.onnx, Format.folder):
         out = _model(run, format_, out, encoder)
     else:

@@ -17,7 +17,6 @@ import typer
 from rich.console import Console
 
 from labelproof import pipeline
-from labelproof.cli import options as opt
 from labelproof.cli.multilabel import runs_of
 from labelproof.cli.plan_lines import run_line, scratch_lines
 from labelproof.cli.read_data import read
@@ -30,7 +29,7 @@ from labelproof.report.sentences import many
 from labelproof.report.several import write_joint
 from labelproof.run_files import LABELS, REPORT, RUN
 from labelproof.runs import folder as runfolder
-from labelproof.runs.forecast import forecast
+from labelproof.runs.forecast import Forecast, forecast
 from labelproof.runs.prepare import Assembled
 from labelproof.runs.spec import RunSpec
 from labelproof.training import ranks
@@ -40,92 +39,49 @@ from labelproof.training.ranks import Ranks
 PATIENCE, MEASURED = 3.0, 256  # seconds and examples for telling how long a run takes
 
 
-def fit(
-    ctx: typer.Context,
-    data: opt.Data = None,
-    from_: opt.From = None,
-    labels: opt.Labels = None,
-    label_key: opt.LabelKey = "y",
-    truth_key: opt.TruthKey = None,
-    label_column: opt.LabelColumn = None,
-    files: opt.Files = None,
-    file_column: opt.FileColumn = None,
-    text_column: opt.TextColumn = None,
-    id_column: opt.IdColumn = None,
-    annotators: opt.Annotators = None,
-    annotator_column: opt.AnnotatorColumn = None,
-    group: opt.Group = None,
-    drop_column: opt.DropColumn = None,
-    merge_labels: opt.MergeLabels = False,
-    skip_unlabelled: opt.SkipUnlabelled = False,
-    multilabel: opt.Multilabel = None,
-    data_dir: opt.DataDir = None,
-    image_size: opt.ImageSize = None,
-    max_bad: opt.MaxBad = 0.01,
-    cache: opt.Cache = None,
-    memory_gb: opt.MemoryGb = 2.0,
-    text_model: opt.TextModel = None,
-    test: opt.Test = None,
-    flip: opt.Flip = None,
-    noise: opt.Noise = None,
-    reviewed: opt.Reviewed = None,
-    method: opt.MethodName = "auto",
-    net: opt.Net = "auto",
-    encoder: opt.Encoder = "auto",
-    epochs: opt.Epochs = None,
-    recipe: opt.Recipe = None,
-    set_: opt.Set = None,
-    calibrate: opt.Calibrate = None,
-    review_budget: opt.ReviewBudget = None,
-    seed: opt.Seed = 0,
-    device: opt.Device = "auto",
-    precision: opt.PrecisionName = "auto",
-    compile: opt.Compile = False,
-    deterministic: opt.Deterministic = False,
-    out: opt.Out = None,
-    tensorboard: opt.Tensorboard = False,
-    resume: opt.Resume = False,
+def fit_as_asked(ctx: typer.Context, multilabel: list[str] | None, resume: bool) -> None:
+    """Train as the options of the command say."""
+    fit_spec(spec_from(ctx), command=tuple(sys.argv), multilabel=multilabel, resume=resume)
+
+
+def fit_spec(
+    spec: RunSpec,
+    *,
+    command: tuple[str, ...],
+    multilabel: list[str] | None = None,
+    resume: bool = False,
 ) -> None:
-    """Train on DATA with partly wrong labels, and find out which labels are wrong.
-
-    The run folder holds report.html for people, labels.csv (every label, the most suspicious first,
-    with a suggestion), summary.json and the model. A checkpoint is saved after every epoch; to
-    continue a stopped run, add --resume.
-
-    Example: labelproof fit digits --noise symmetric:0.4
-    """
-    _fit(spec_from(ctx), multilabel, resume)
-
-
-def _fit(spec: RunSpec, multilabel: list[str] | None, resume: bool) -> None:
-    with ranks.joined() as here:
+    """Carry out a spec and say what was found; `command` is for the record of the run."""
+    with ranks.joined(device=spec.device) as here:
         spec = replace(spec, out=ranks.from_first(lambda: spec.out or _usual_folder(spec)))
         if multilabel:
-            _fit_columns(spec, multilabel, resume, here)
+            _fit_columns(spec, multilabel, command, resume, here)
         else:
-            _fit_one(spec, resume, here)
+            _fit_one(spec, command, resume, here)
 
 
-def _fit_columns(spec: RunSpec, wanted: list[str], resume: bool, here: Ranks) -> None:
+def _fit_columns(
+    spec: RunSpec, wanted: list[str], command: tuple[str, ...], resume: bool, here: Ranks
+) -> None:
     """A run for each column of a table with several labels an example, and one report."""
     assert spec.out is not None
     console = Console(soft_wrap=True, highlight=False, quiet=not here.first)
     specs = runs_of(spec, wanted, spec.out)
     for number, (name, one) in enumerate(specs.items(), 1):
         console.print(f"Column {name} ({number} of {len(specs)})")
-        _fit_one(one, resume, here)
+        _fit_one(one, command, resume, here)
     if here.first:
         runs = {name: Path(str(one.out)) for name, one in specs.items()}
         page = write_joint(spec.out, runs, Path(str(spec.data)).name)
         console.print(f"All {len(runs)} columns together: {page}")
 
 
-def _fit_one(spec: RunSpec, resume: bool, here: Ranks) -> None:
+def _fit_one(spec: RunSpec, command: tuple[str, ...], resume: bool, here: Ranks) -> None:
     assert spec.out is not None
     folder = spec.out
     console = Console(soft_wrap=True, highlight=False)
     if not (resume and ranks.from_first(lambda: runfolder.finished(spec))):
-        _run(spec, resume, here)
+        _run(spec, command, resume, here)
     elif here.first:
         runfolder.tidy(folder)
         console.print(f"{folder} is already finished; nothing was trained.")
@@ -142,7 +98,7 @@ def _usual_folder(spec: RunSpec) -> Path:
     return free
 
 
-def _run(spec: RunSpec, resume: bool, here: Ranks) -> None:
+def _run(spec: RunSpec, command: tuple[str, ...], resume: bool, here: Ranks) -> None:
     """Carry out the spec; Ctrl-C says how to go on. One of several processes speaks."""
     console = Console(stderr=True, quiet=not here.first)
     if here.first and spec.out:
@@ -151,14 +107,14 @@ def _run(spec: RunSpec, resume: bool, here: Ranks) -> None:
             console.print(f"note: {note}", highlight=False, soft_wrap=True)
     try:
         given = ranks.in_turn(lambda: read(spec, console))
-        given = replace(given, command=tuple(sys.argv))
+        given = replace(given, command=command)
         with _shown_notes(console):
             pipeline.run(
                 spec,
                 given,
                 resume=resume,
                 reporter=reporter_for(console) if here.first else None,
-                announce=partial(_announce, console) if _alone(spec, resume, here) else None,
+                announce=partial(_announce, console, here) if _begins(spec, resume, here) else None,
             )
     except KeyboardInterrupt:
         console.print(_stopped(spec, here.world), soft_wrap=True, highlight=False)
@@ -195,20 +151,31 @@ def _notes(folder: Path, here: Ranks) -> list[str]:
     return notes
 
 
-def _alone(spec: RunSpec, resume: bool, here: Ranks) -> bool:
-    """Whether a new run begins in one process, so that its time can be measured."""
-    return here.world == 1 and not (resume and spec.out and (spec.out / RUN).exists())
+def _begins(spec: RunSpec, resume: bool, here: Ranks) -> bool:
+    """Whether a new run begins, and this process speaks of it."""
+    return here.first and not (resume and spec.out and (spec.out / RUN).exists())
 
 
-def _announce(console: Console, parts: Assembled) -> None:
+def _announce(console: Console, here: Ranks, parts: Assembled) -> None:
     """What the run will do, and how long that takes here."""
-    with paused():
-        torch.optim.SGD([torch.zeros(1)], lr=0.1)  # imports much; a timer must not interrupt it
-    coming, lines = forecast(parts, patience=PATIENCE, most=MEASURED), [run_line(parts)]
-    if coming.measured or parts.prepared.task.kind == "images":
-        lines.append(f"Time:    {coming.total()} on this machine")
-    text = "\n".join(lines + scratch_lines(coming, parts))
-    console.print(text, soft_wrap=True, highlight=False, markup=False)
+    lines = [run_line(parts)]
+    if here.world > 1:
+        lines.append("Time:    not measured, because several processes train together")
+    else:
+        with paused():
+            torch.optim.SGD([torch.zeros(1)], lr=0.1)  # imports much; a timer must not stop it
+        lines += _time_lines(forecast(parts, patience=PATIENCE, most=MEASURED), parts)
+    console.print("\n".join(lines), soft_wrap=True, highlight=False, markup=False)
+
+
+def _time_lines(coming: Forecast, parts: Assembled) -> list[str]:
+    """How long the run takes, or why that is not known."""
+    head = f"Time:    not measured within {PATIENCE:.0f} seconds, because"
+    if coming.measured is None and parts.spec.compile:
+        return [f"{head} compiling takes longer"]
+    if coming.measured is None and parts.prepared.task.kind != "images":
+        return [f"{head} a few batches take longer"]
+    return [f"Time:    {coming.total()} on this machine", *scratch_lines(coming, parts)]
 
 
 def _stopped(spec: RunSpec, processes: int) -> str:

@@ -6,7 +6,6 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Annotated
 
 import numpy as np
 import typer
@@ -46,10 +45,8 @@ class Listed:
     milliseconds: float | None  # of one example, measured here
 
 
-def encoders(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
-    """List the encoders with size, licence, whether they are installed, and measured speed."""
+def list_encoders(as_json: bool) -> None:
+    """Print all encoders."""
     found = [*map(listed, BUILT_IN.values()), words(), sentences()]
     if as_json:
         typer.echo(json.dumps([asdict(row) for row in found], indent=2))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from rich.console import Console
@@ -17,22 +17,9 @@ from labelproof.recipes.recipe import departure, is_ours, published_names
 from labelproof.training.protocol import About
 from labelproof.training.settings import nearest
 
-JSON_HELP = (
-    "Print JSON, with every setting and its default. `recipes` lists the names for --recipe; "
-    "`recipes_ours` lists those for which the authors gave no values."
-)
 
-
-def methods(
-    name: Annotated[
-        str | None, typer.Argument(help="Show paper, cost, settings and recipes of this method.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help=JSON_HELP)] = False,
-) -> None:
-    """List all methods, or show one with its paper, cost and settings.
-
-    Example: labelproof methods dpc
-    """
+def list_methods(name: str | None, as_json: bool) -> None:
+    """Print all methods, or one."""
     rows = {row["name"]: row for row in catalogue()}
     if name is not None and name not in rows:
         raise BadInput(f"There is no method {name!r}; {nearest(name, list(rows))}.")

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from rich.console import Console
-from rich.progress import Progress
 
 from labelproof.data.examples import Examples
 from labelproof.errors import BadInput
@@ -18,27 +16,11 @@ from labelproof.report.example_view import FromExamples, Shown, files_of
 from labelproof.report.facts import gather
 from labelproof.runs.reread import read_again
 from labelproof.runs.reviewed import Reviewed
-
-RunFolder = Annotated[Path, typer.Argument(help="The folder of a finished run.", metavar="RUN")]
-
-
-DataOf = Annotated[
-    str | None,
-    typer.Option(
-        help="Path of the run's data. Needed for a run folder that somebody else made, because "
-        "the files that it names are not read."
-    ),
-]
+from labelproof.training.log import bar_in_terminal
 
 
-def report(run: RunFolder, data: DataOf = None) -> None:
-    """Write report.html of RUN again: findings, pictures of suspects, what to do next.
-
-    The data is read again for the pictures. If it is missing or has changed, the report leaves
-    them out and says so.
-
-    Example: labelproof report runs/digits-dpc
-    """
+def report_as_asked(run: Path, data: str | None) -> None:
+    """Write the report of a run again."""
     facts = gather(run, data=data)
     examples, note = None, None
     if files_of(facts.record, facts.rows) is None:
@@ -53,7 +35,7 @@ def report(run: RunFolder, data: DataOf = None) -> None:
 def read_run(folder: Path, record: Mapping[str, Any], rows: LabelRows) -> Examples:
     """The training data of a finished run, read as it was then."""
     console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+    with bar_in_terminal(console) as bar:
         task = bar.add_task("reading the data of the run", total=None, visible=False)
         return read_again(
             folder,

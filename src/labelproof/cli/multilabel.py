@@ -7,8 +7,18 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from labelproof.data.labels import encode_labels
+from labelproof.data.readers import SourceOptions
 from labelproof.data.readers.file_names import printable
-from labelproof.data.readers.table_files import read_header
+from labelproof.data.readers.table_files import (
+    EXCEL,
+    LINES,
+    PARQUET,
+    read_csv,
+    read_frame,
+    read_header,
+    read_parquet,
+)
 from labelproof.errors import BadInput
 from labelproof.runs.spec import RunSpec
 
@@ -19,7 +29,7 @@ def runs_of(spec: RunSpec, wanted: Sequence[str], out: Path) -> dict[str, RunSpe
     """A spec for each column, with the other columns left out of the features.
 
     Raises:
-        BadInput: If the data is no table, or the columns are not there.
+        BadInput: If the data is no table, or the columns are not there or hold no classes.
     """
     path = Path(str(spec.data))
     if path.suffix.lower() not in TABLES or not path.is_file():
@@ -47,8 +57,29 @@ def runs_of(spec: RunSpec, wanted: Sequence[str], out: Path) -> dict[str, RunSpe
             f"expected two columns or more for --multilabel, but only {columns[0]!r} matches; use "
             "--label-column for a single column."
         )
+    _check_labels(path, columns, reading)
     return {name: _one(spec, name, columns, out / _folder(name, number))
             for number, name in enumerate(columns, 1)}  # fmt: skip
+
+
+def _check_labels(path: Path, columns: Sequence[str], reading: SourceOptions) -> None:
+    """Refuse a column without classes before anything is trained on another."""
+    suffix = path.suffix.lower()
+    if suffix in PARQUET:
+        frame = read_parquet(path, columns)
+    elif suffix in (*LINES, *EXCEL):
+        frame = read_frame(path)
+    else:
+        frame = read_csv(path, columns)
+    for name in columns:
+        encode_labels(
+            frame[name].to_numpy(dtype=object),
+            size=len(frame),
+            what=f"the label column {name!r} of {printable(path.name)}",
+            first_row=0 if suffix in PARQUET else 1 if suffix in LINES else 2,
+            merge=reading.merge_labels,
+            skip=reading.skip_unlabelled,
+        )
 
 
 def _one(spec: RunSpec, name: str, columns: Sequence[str], out: Path) -> RunSpec:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from labelproof.data.readers import SourceOptions
-from labelproof.judging import How
+from labelproof.choices import How
+
+if TYPE_CHECKING:
+    from labelproof.data.readers import SourceOptions
 
 # options under a heading of their own
 reading = partial(typer.Option, rich_help_panel="Reading the data")
@@ -66,14 +69,14 @@ Annotators = Annotated[
     reading(
         metavar="NAME",
         help="Columns (arrays of an .npz) with one person's labels each, by name or pattern such "
-        "as 'rater_*'; repeatable.",
+        "as 'rater_*', in capitals or not; repeatable.",
     ),
 ]
 AnnotatorColumn = Annotated[
     str | None,
     reading(
-        help="Column that says who gave the label, in a table with one vote per row; needs "
-        "--id-column."
+        help="Column that says who gave the label, in a table with one vote per row. The column "
+        "of ids must be called id, or be named with --id-column."
     ),
 ]
 Group = Annotated[
@@ -154,8 +157,8 @@ MethodName = Annotated[
     training(
         "--method",
         "-m",
-        help="auto (DPC, combined with a softmax regression where that helps), or a single "
-        "method that `labelproof methods` lists.",
+        help="auto (DPC, combined with a regression and a random forest where these help), or a "
+        "single method that `labelproof methods` lists.",
     ),
 ]
 Net = Annotated[
@@ -253,8 +256,31 @@ ShowViews = Annotated[
 ]
 
 
+RunFolder = Annotated[Path, typer.Argument(help="The folder of a finished run.", metavar="RUN")]
+DataOf = Annotated[
+    str | None,
+    typer.Option(
+        help="Path of the run's data. Needed for a run folder that somebody else made, because "
+        "the files that it names are not read."
+    ),
+]
+
+
+class Format(StrEnum):
+    """What can be written."""
+
+    onnx = "onnx"
+    folder = "folder"
+    label_studio = "label-studio"
+    fiftyone = "fiftyone"
+    huggingface = "huggingface"
+    table = "table"
+
+
 def source_options(given: Mapping[str, Any]) -> SourceOptions:
     """The options on reading among a command's arguments, which go by the same names."""
+    from labelproof.data.readers import SourceOptions  # loads PyTorch, which help does without
+
     names = {field.name for field in fields(SourceOptions)} & given.keys()
     dropped = tuple(given.get("drop_column") or ())
     return SourceOptions(drop_columns=dropped, **{name: given[name] for name in names})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,6 @@ import typer
 from rich.console import Console
 
 from labelproof import pipeline
-from labelproof.cli import options as opt
 from labelproof.cli.plan_lines import (
     class_line,
     column_lines,
@@ -36,53 +36,10 @@ from labelproof.views import views_sheet
 ROWS = 4000  # rows of a table that are read closely; pictures see `sampling`
 
 
-def plan(
-    ctx: typer.Context,
-    data: opt.Data = None,
-    from_: opt.From = None,
-    labels: opt.Labels = None,
-    label_key: opt.LabelKey = "y",
-    truth_key: opt.TruthKey = None,
-    label_column: opt.LabelColumn = None,
-    files: opt.Files = None,
-    file_column: opt.FileColumn = None,
-    text_column: opt.TextColumn = None,
-    id_column: opt.IdColumn = None,
-    annotators: opt.Annotators = None,
-    annotator_column: opt.AnnotatorColumn = None,
-    group: opt.Group = None,
-    drop_column: opt.DropColumn = None,
-    merge_labels: opt.MergeLabels = False,
-    skip_unlabelled: opt.SkipUnlabelled = False,
-    data_dir: opt.DataDir = None,
-    image_size: opt.ImageSize = None,
-    max_bad: opt.MaxBad = 0.01,
-    cache: opt.Cache = None,
-    memory_gb: opt.MemoryGb = 2.0,
-    text_model: opt.TextModel = None,
-    test: opt.Test = None,
-    flip: opt.Flip = None,
-    noise: opt.Noise = None,
-    method: opt.MethodName = "auto",
-    net: opt.Net = "auto",
-    encoder: opt.Encoder = "auto",
-    epochs: opt.Epochs = None,
-    recipe: opt.Recipe = None,
-    set_: opt.Set = None,
-    calibrate: opt.Calibrate = None,
-    seed: opt.Seed = 0,
-    device: opt.Device = "auto",
-    details: opt.Details = False,
-    show_views: opt.ShowViews = None,
-) -> None:
-    """Show how DATA is read and how long training would take. Nothing is trained.
-
-    It takes seconds, because it reads only part of a large data set. --details shows settings.
-
-    Example: labelproof plan digits --method dpc --show-views views.png
-    """
-    spec = spec_from(ctx)
-    _show(spec, details, show_views, Console(soft_wrap=True, highlight=False, markup=False))
+def plan_as_asked(ctx: typer.Context, details: bool, show_views: Path | None) -> None:
+    """Show what the options of the command would do."""
+    console = Console(soft_wrap=True, highlight=False, markup=False)
+    _show(spec_from(ctx), details, show_views, console)
 
 
 def _show(spec: RunSpec, details: bool, show_views: Path | None, console: Console) -> None:
@@ -110,6 +67,8 @@ def _show(spec: RunSpec, details: bool, show_views: Path | None, console: Consol
         encoding = seen.seconds + text_seconds(seen, name)
         coming = forecast(parts, encoding * (1 + tested / len(raw)))
     console.print("\n".join(time_lines(coming, parts)))
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        console.print("note: the time is that of a single process")
     if details:
         console.print("\n".join(detail_lines(parts, coming)))
     if show_views:

@@ -53,8 +53,13 @@ def class_line(task: Task) -> str:
     """The classes with their numbers of examples."""
     counts = task.y.bincount(minlength=task.num_classes).tolist()
     named = [f"{printable(name)}: {n}" for name, n in zip(task.classes, counts, strict=True)]
-    more = [f"and {len(named) - SHOWN} more"] if len(named) > SHOWN else []
-    return f"Classes: {task.num_classes} ({', '.join(named[:SHOWN] + more)})"
+    return f"Classes: {task.num_classes} ({_first(named)})"
+
+
+def _first(parts: list[str]) -> str:
+    """The first few, and the number of the others."""
+    more = [f"and {len(parts) - SHOWN} more"] if len(parts) > SHOWN else []
+    return ", ".join(parts[:SHOWN] + more)
 
 
 def file_lines(examples: Examples, tested: int, named: bool) -> list[str]:
@@ -94,8 +99,7 @@ def duplicate_lines(examples: Examples, test: Examples | None = None) -> list[st
             f"{names[i] if names is not None else i} = {classes[int(labels[i])]}"  # type: ignore[index]
             for i in group
         ]
-        more = [f"and {len(each) - SHOWN} more"] if len(each) > SHOWN else []
-        lines.append("  same bytes, different labels: " + ", ".join(each[:SHOWN] + more))
+        lines.append(f"  same bytes, different labels: {_first(each)}")
     return [*lines, *shared]
 
 

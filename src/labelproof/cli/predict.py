@@ -6,58 +6,38 @@ import csv
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
 import torch
-import typer
 from rich.console import Console
-from rich.progress import Progress
 
-from labelproof.cli import options as opt
 from labelproof.cli.read_data import read_like
 from labelproof.csv_files import safe
 from labelproof.data.examples import Examples
+from labelproof.data.readers import SourceOptions
 from labelproof.errors import BadInput
 from labelproof.files import without_waiting, written_whole
 from labelproof.runs.load import load_model
 from labelproof.runs.model import Model, Prediction
+from labelproof.training.log import bar_in_terminal
 
 
-def predict(
-    run: Annotated[Path, typer.Argument(help="The folder of a finished run.", metavar="RUN")],
-    data: opt.NewData,
-    out: Annotated[Path, typer.Option(help="The CSV to write.")] = Path("predictions.csv"),
-    label_key: opt.LabelKey = "y",
-    label_column: opt.LabelColumn = None,
-    file_column: opt.FileColumn = None,
-    text_column: opt.TextColumn = None,
-    id_column: opt.IdColumn = None,
-    merge_labels: opt.MergeLabels = False,
-    data_dir: opt.DataDir = None,
-    max_bad: opt.MaxBad = 0.01,
-    cache: opt.Cache = None,
-    memory_gb: opt.MemoryGb = 2.0,
-    encoder: opt.EncoderFile = None,
-    device: opt.Device = "auto",
+def predict_as_asked(
+    run: Path,
+    data: str,
+    *,
+    out: Path,
+    reading: SourceOptions,
+    encoder: str | None,
+    device: str,
 ) -> None:
-    """Predict new data: label, calibrated confidence, uncertainty, and all probabilities.
-
-    DATA is read like the training data and needs no labels. Uncertainty runs from 0 to 1. For DPC
-    and other evidential methods it says how little evidence there is; for the others it is the
-    entropy of the probabilities.
-
-    Earlier predictions at --out are replaced; any other file there is left alone.
-
-    Example: labelproof predict runs/digits-dpc new.npz --out predictions.csv
-    """
-    reading = opt.source_options(locals())
+    """Predict new data, and write what the model says."""
     loaded = load_model(run, encoder=encoder, device=device)
     if Path(data).exists() and out.exists() and out.samefile(data):
         raise BadInput(f"{out} is the data itself; name another --out.")
     replaced = check_replaced(out)
     examples = read_like(data, reading, loaded.like)
     console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+    with bar_in_terminal(console) as bar:
         task = bar.add_task("predicting", total=len(examples))
         written = write_predictions(
             loaded.model, examples, out, lambda done: bar.update(task, completed=done)

@@ -25,6 +25,7 @@ from labelproof.data.examples import Examples
 from labelproof.data.readers import SourceOptions, load
 from labelproof.runs.forecast import duration
 from labelproof.runs.spec import RunSpec
+from labelproof.training.log import bar_in_terminal
 
 Advance = Callable[[int, int], None]
 TOLD_AT = 3  # calls after which the time left is told
@@ -76,8 +77,7 @@ def _bar(console: Console, data: str) -> Iterator[tuple[Advance, Advance]]:
         Rate(),
         TimeRemainingColumn(),
     )
-    quiet = not console.is_terminal
-    with Progress(*columns, console=console, transient=True, disable=quiet) as bar:
+    with bar_in_terminal(console, *columns) as bar:
         yield _steps(bar, f"reading {data}"), _told(console, _steps(bar, "encoding"))
 
 

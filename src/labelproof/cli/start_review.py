@@ -5,14 +5,13 @@ from __future__ import annotations
 import threading
 import webbrowser
 from pathlib import Path
-from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from labelproof.cli.make_report import DataOf, RunFolder, shown_of
+from labelproof.cli.make_report import shown_of
 from labelproof.report.example_view import shorten
 from labelproof.review import answers
 from labelproof.review.corrected import export as write_export
@@ -24,49 +23,18 @@ LETTERS = 200  # of a text that --next lists
 NOTES = 10  # answers that cannot be used, listed
 
 
-def review(
-    run: RunFolder,
-    data: DataOf = None,
-    port: Annotated[
-        int | None, typer.Option(help="Port of the page; by default a free one.")
-    ] = None,
-    no_browser: Annotated[
-        bool, typer.Option("--no-browser", help="Only print the address of the page.")
-    ] = False,
-    next_: Annotated[
-        bool,
-        typer.Option(
-            "--next",
-            help="List the labels that are most useful to check next, and exit. Decisions so far "
-            "are taken into account. `gain` is the probability that the best guess at the label, "
-            "the given or the suggested one, is wrong. Piped output has columns separated by tabs.",
-        ),
-    ] = False,
-    count: Annotated[int, typer.Option(help="How many labels --next lists.", min=1)] = 20,
-    export: Annotated[
-        Path | None,
-        typer.Option(
-            help="Write corrected labels to this file and exit: .csv in the format of the input, "
-            ".npy, .parquet, .json for Label Studio, .jsonl for Hugging Face."
-        ),
-    ] = None,
-    import_: Annotated[
-        Path | None,
-        typer.Option(
-            "--import",
-            help="Import answers as decisions and exit: Label Studio's JSON, JSON-MIN or CSV "
-            "export, FiftyOne samples, or a .csv or .jsonl with the columns id and label.",
-        ),
-    ] = None,
+def review_as_asked(
+    run: Path,
+    *,
+    data: str | None,
+    port: int | None,
+    no_browser: bool,
+    next_: bool,
+    count: int,
+    export: Path | None,
+    import_: Path | None,
 ) -> None:
-    """Review the suspects of RUN in your browser: keep, correct or skip each label.
-
-    Only this computer can open the page. Every decision is saved immediately, in decisions.jsonl of
-    the run folder, so you can stop and continue at any time. Then train again:
-    labelproof fit DATA --reviewed RUN
-
-    Example: labelproof review runs/digits-dpc
-    """
+    """Show the page, or do what the options ask for instead."""
     console = Console(soft_wrap=True, highlight=False)
     opened = open_review(
         run, write=import_ is not None or (export is None and not next_), data=data
@@ -113,7 +81,8 @@ def _show_next(opened: Reviewed, count: int, console: Console) -> None:
         table.add_row(*map(escape, row))
     Console(highlight=False).print(table)
     console.print(
-        "gain: the probability that the best guess, the given or the suggested label, is wrong"
+        "gain: the probability that the likelier of the given and the suggested label is wrong, "
+        "times the one label that a check then corrects"
     )
 
 

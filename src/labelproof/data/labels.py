@@ -10,6 +10,7 @@ are looked up among the classes of training.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,7 @@ from torch import Tensor
 
 from labelproof.data.merged_names import alike, merged, merged_names
 from labelproof.errors import BadInput
+from labelproof.messages import cut_short
 
 Codes = npt.NDArray[np.int64]
 NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,14})(\.[0-9]+)?")  # "7" and "7.0", but not "007"
@@ -38,6 +40,7 @@ class Encoded:
     skipped: tuple[str, ...] = ()  # the warning about examples without a label, where left out
 
 
+SEPARATORS = ("|", ";", ",")  # of several labels in one cell
 UNLABELLED = -1  # the code of an example that is going to be left out
 SKIP = ", or leave them out with --skip-unlabelled"
 
@@ -143,7 +146,22 @@ def label_notes(labels: Codes, classes: tuple[str, ...]) -> tuple[str, ...]:
                 f"{name!r} is taken as a class, with {count} example{'s' * (count > 1)}; if it "
                 "means that a label is missing, remove these rows"
             )
-    return (*notes, *rare_classes(labels, classes))
+    return (*notes, *several_in_one(labels, classes), *rare_classes(labels, classes))
+
+
+def several_in_one(labels: Codes, classes: tuple[str, ...]) -> tuple[str, ...]:
+    """A note where most labels seem to be several in one cell, such as `a|b` beside `a`."""
+    for mark in SEPARATORS:
+        joined = [code for code, name in enumerate(classes) if mark in name]
+        parts = Counter(part.strip() for name in classes for part in set(name.split(mark)))
+        again = sum(count > 1 for count in parts.values())
+        if 2 * np.isin(labels, joined).sum() >= len(labels) > 0 and 2 * again >= len(parts):
+            return (
+                f"most labels contain {mark!r}, as {classes[joined[0]]!r} does, and each such "
+                "combination is a class of its own; if an example can have several labels "
+                "(multi-label), make a column of 0 and 1 for each label (fit --multilabel)",
+            )
+    return ()
 
 
 def refuse_missing(values: npt.NDArray[Any], what: str) -> None:
@@ -355,12 +373,10 @@ def _check_spread(labels: Codes, classes: tuple[str, ...], what: str) -> None:
 
 def places(rows: npt.NDArray[Any], first_row: int) -> str:
     """The first few rows as the user counts them."""
-    shown = ", ".join(str(int(row) + first_row) for row in rows[:3])
-    more = f" and {len(rows) - 3} more" if len(rows) > 3 else ""
+    shown = cut_short([str(int(row) + first_row) for row in rows[:3]], len(rows))
     counting = "from 0" if first_row == 0 else "the header as row 1"
-    return f"row{'s' if len(rows) > 1 else ''} {shown}{more}, counting {counting}"
+    return f"row{'s' if len(rows) > 1 else ''} {shown}, counting {counting}"
 
 
 def _listed(names: Sequence[str], most: int = 5) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(repr(str(name)) for name in names[:most]) + more
+    return cut_short([repr(str(name)) for name in names[:most]], len(names))

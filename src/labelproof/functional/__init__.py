@@ -44,6 +44,8 @@ from labelproof.functional.small_loss import (
     ramp,
     sigmoid_ramp,
     small_loss,
+    smallest_per_class,
+    stair_decay,
     step_decay,
 )
 from labelproof.functional.softmax_regression import (
@@ -114,8 +116,10 @@ __all__ = [
     "sharpen",
     "sigmoid_ramp",
     "small_loss",
+    "smallest_per_class",
     "soft_cross_entropy",
     "soft_edl_loss",
+    "stair_decay",
     "step_decay",
     "top_variance",
     "true_given",

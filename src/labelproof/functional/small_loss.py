@@ -6,6 +6,7 @@ Shapes: B batch.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import torch
@@ -83,6 +84,26 @@ def step_decay(
 ) -> float:
     """`base` times `factor` for every milestone reached; the milestone itself is already lower."""
     return base * factor ** sum(epoch >= milestone for milestone in milestones)
+
+
+def smallest_per_class(losses: Tensor, labels: Tensor, count: Callable[[int], int]) -> Tensor:
+    """The smallest losses of every class that has labels, (N,) bool.
+
+    `count` tells how many there are of a class with so many examples; at least one is taken.
+    """
+    kept = torch.zeros(len(losses), dtype=torch.bool, device=losses.device)
+    for label in torch.bincount(labels).nonzero().squeeze(1):
+        places = (labels == label).nonzero().squeeze(1)
+        order = losses[places].argsort(stable=True)
+        kept[places[order[: max(1, count(len(places)))]]] = True
+    return kept
+
+
+def stair_decay(
+    base: float, epoch: float, epochs: int, shares: Sequence[float], factor: float = 0.1
+) -> float:
+    """`step_decay` with milestones at these shares of all epochs."""
+    return step_decay(base, epoch, tuple(round(share * epochs) for share in shares), factor)
 
 
 def cosine_decay(base: float, epoch: float, epochs: float, floor: float = 0.0) -> float:

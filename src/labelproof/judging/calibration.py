@@ -4,7 +4,7 @@
    where that takes too long, from the run's own networks, which then look too good.
 1. For vectors a softmax regression and the nearest neighbours are further views (`stacking`), for
    tables a random forest too (`forest`).
-2. Where that was asked for, the regression may predict too (`joining`), and the networks that were
+2. Where that was asked for, both may predict too (`joining`), and the networks that were
    trained without a fold do: the mean of several networks is right a little more often than one.
 3. The judge says how likely each label is right (`judgement`).
 4. The link is the scale at which predictions are as sure as they are right (`link_scale`).
@@ -17,13 +17,14 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from labelproof import functional as fn
+from labelproof.choices import How
 from labelproof.data.examples import Inputs
 from labelproof.data.task import Audit, Task
 from labelproof.functional.softmax_regression import CrossFit
@@ -32,27 +33,26 @@ from labelproof.judging.annotators import fit_checked
 from labelproof.judging.crossfit import FEWEST as FEWEST_TO_SPLIT
 from labelproof.judging.crossfit import Retraining, first_inputs, fold_count, revived, scores_of
 from labelproof.judging.crowd_em import Crowd
-from labelproof.judging.joining import Join, join
+from labelproof.judging.joining import Join, join, with_forest
 from labelproof.judging.judgement import (
     Evidence,
     Judgement,
     judge_by_votes,
     transition_of,
 )
-from labelproof.judging.link import Link, Scores, kind_of_scores, mean_scores
+from labelproof.judging.link import Link, Partner, Scores, kind_of_scores, mean_scores
 from labelproof.judging.link_scale import fit_scale, halfway, rights, spread_rows, sure_scale
 from labelproof.judging.many_labels import judge_many
 from labelproof.judging.numbers import Floats, log_softmax
 from labelproof.judging.sharpness import Near
 from labelproof.judging.suspects import Rule
 from labelproof.judging.trust import NOT_JUDGED, Trust, thin_votes
-from labelproof.judging.unseen import Unseen, plain_inputs, unseen_views
+from labelproof.judging.unseen import Cheap, Unseen, plain_inputs, unseen_views
 from labelproof.training.log import Reporter
 from labelproof.training.loop import Result
 from labelproof.training.run import collected, forward_all
 from labelproof.training.side_by_side import Beside
 
-How = Literal["folds", "quick", "off"]
 FEWEST_FOLDS = 5  # from which the networks trained without one predict too; halves know too little
 
 
@@ -113,7 +113,7 @@ def calibrate(
             which is right only where a network cannot memorise its examples; "off" does nothing.
         rule: which labels are called suspects.
         joins: whether others may predict along with the run's own networks: those trained without
-            a fold, and a softmax regression.
+            a fold, a softmax regression, and for tables a random forest.
         reporter: follows the training.
         begun: that training, where it was begun beside the run's.
     """
@@ -184,14 +184,18 @@ def unseen_scores(result: Result, own: Tensor, said: Unseen, joins: bool) -> Hea
     unseen, cheap, together = said.scores, said.cheap, None
     views, linear = np.stack([log_softmax(unseen.numpy()), *cheap.views]), cheap.linear
     if joins and linear is not None:
-        together = join(unseen, linear, result.task.y)
-        own, unseen = _with_partner(result, together, own, unseen, linear)
+        together = _together(unseen, cheap, linear, result.task.y)
+        if together.partner:
+            x = plain_inputs(result.task, result.device)
+            trees = 0.0 if cheap.trees is None else together.partner.trees * cheap.trees
+            own = together.partner.without_forest(own, x) + trees
+            unseen = _outside(together.partner, unseen, linear) + trees
     return Heard(
         own=own,
         unseen=unseen,
         views=views,
         near=cheap.near,
-        forest=len(views) - 1 if cheap.forest else None,
+        forest=len(views) - 1 if cheap.cut else None,
         together=together,
     )
 
@@ -236,15 +240,18 @@ def link_scale(heard: Heard, judged: Judgement, labels: Tensor) -> float:
     return fit_scale(heard.unseen, torch.from_numpy(judged.posterior))
 
 
-def _with_partner(
-    result: Result, together: Join, own: Tensor, unseen: Tensor, linear: CrossFit
-) -> tuple[Tensor, Tensor]:
-    """Scores (N, C) of the training set by the run and by unseen networks, joined."""
-    partner = together.partner
-    if partner is None:
-        return own, unseen
-    outside = partner.network * unseen + partner.linear * linear.log_probs.double()
-    return partner.joined(own, plain_inputs(result.task, result.device)), outside
+def _together(unseen: Tensor, cheap: Cheap, linear: CrossFit, labels: Tensor) -> Join:
+    """A regression, and for tables a forest, joined to unseen networks with scores (N, C)."""
+    first = join(unseen, linear, labels)
+    if cheap.forest is None or cheap.trees is None:
+        return first
+    both = _outside(first.partner, unseen, linear) if first.partner else unseen
+    return with_forest(first, both, cheap.trees, linear, cheap.forest, labels)
+
+
+def _outside(partner: Partner, unseen: Tensor, linear: CrossFit) -> Tensor:
+    """Scores (N, C) of the network and the regression, each trained without the fold."""
+    return partner.network * unseen + partner.linear * linear.log_probs.double()
 
 
 def evidence_of(result: Result, heard: Heard) -> Evidence:

@@ -64,17 +64,19 @@ def neighbours(
     unit = normalize(vectors.float(), dim=1)
     target = unit if others is None else normalize(others.float(), dim=1)
     count = max(1, min(count, len(target) - (others is None)))
-    index, distance = [], []
     step = max(1, BLOCK // max(len(target), 1))
+    # all room is asked for once: small results between large blocks would keep these from reuse
+    room = unit.new_empty(min(step, len(unit)), len(target))
+    index = torch.empty(len(unit), count, dtype=torch.int64, device=unit.device)
+    best = unit.new_empty(len(unit), count)
     for start in range(0, len(unit), step):
-        similarity = unit[start : start + step] @ target.T
+        rows = slice(start, start + step)
+        similarity = torch.mm(unit[rows], target.T, out=room[: len(unit[rows])])
         if others is None:
             own = torch.arange(len(similarity))
             similarity[own, own + start] = -torch.inf
-        best = similarity.topk(count, dim=1)
-        index.append(best.indices)
-        distance.append((1 - best.values).clamp_min(0))
-    return Neighbours(index=torch.cat(index), distance=torch.cat(distance))
+        torch.topk(similarity, count, dim=1, out=(best[rows], index[rows]))
+    return Neighbours(index=index, distance=(1 - best).clamp_min_(0))
 
 
 def near_duplicates(near: Neighbours, limit: float | None = None) -> list[tuple[int, int, float]]:

@@ -7,7 +7,8 @@ exponential keeps training stable and leaves probabilities far too flat; the lin
 Methods trained as a Dirichlet declare more than probabilities (`About.evidence`): the size of their
 logits, which says how much is known of an input at all.
 
-Where a softmax regression was found to help (see `joining`), its logits are added to the scores.
+Where a softmax regression or a random forest was found to help (see `joining`), its scores are
+added.
 
 Shapes: B batch, C classes, D numbers of an input.
 """
@@ -24,6 +25,7 @@ from torch import Tensor
 
 from labelproof import functional as fn
 from labelproof.errors import BadInput
+from labelproof.judging.forest import Forest
 from labelproof.training.protocol import Method
 
 Scores = Literal["logits", "log-probabilities"]
@@ -32,15 +34,23 @@ TINY = 1e-12  # probabilities below this count as this, so that their logarithm 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Partner:
-    """A softmax regression whose logits are added to a network's scores."""
+    """A softmax regression, and for tables a forest, whose scores are added to a network's."""
 
     weight: Tensor  # (D, C)
     bias: Tensor  # (C,)
     network: float  # factor of the network's scores
     linear: float  # factor of the regression's logits
+    trees: float = 0.0  # factor of the forest's scores
+    forest: Forest | None = None
 
     def joined(self, scores: Tensor, x: Tensor) -> Tensor:
-        """Scores (B, C) of both together, for network input `x`."""
+        """Scores (B, C) of all together, for network input `x`."""
+        x = x.flatten(1).to(scores)
+        both = self.without_forest(scores, x)
+        return both if self.forest is None else both + self.trees * self.forest(x)
+
+    def without_forest(self, scores: Tensor, x: Tensor) -> Tensor:
+        """Those of the network and the regression alone, (B, C)."""
         logits = x.flatten(1).to(scores) @ self.weight.to(scores) + self.bias.to(scores)
         return self.network * scores + self.linear * logits
 
@@ -69,25 +79,30 @@ class Link:
 
     def describe(self) -> dict[str, Any]:
         """The link as plain values, for JSON; the partner's weights are tensors of the model."""
-        both = self.partner and {"network": self.partner.network, "linear": self.partner.linear}
-        return {"of": self.of, "scale": self.scale, "partner": both}
+        joined = self.partner and {name: vars(self.partner)[name] for name in FACTORS}
+        return {"of": self.of, "scale": self.scale, "partner": joined}
 
     def tensors(self) -> dict[str, Tensor]:
         """The weights of the partner, by the name they have in the model's file."""
-        return {WEIGHT: self.partner.weight, BIAS: self.partner.bias} if self.partner else {}
+        if self.partner is None:
+            return {}
+        trees = self.partner.forest.tensors() if self.partner.forest else {}
+        return {WEIGHT: self.partner.weight, BIAS: self.partner.bias, **trees}
 
     @staticmethod
     def revive(record: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Link:
         """The link that `describe` and `tensors` gave."""
-        both, partner = record.get("partner"), None
-        if both:
+        joined, partner = record.get("partner"), None
+        if joined:
             weight, bias = tensors[WEIGHT], tensors[BIAS]
-            factors = {name: float(both[name]) for name in ("network", "linear")}
-            partner = Partner(weight=weight, bias=bias, **factors)
+            factors = {name: float(joined.get(name, 0)) for name in FACTORS}
+            forest = Forest.revive(tensors) if factors["trees"] else None
+            partner = Partner(weight=weight, bias=bias, forest=forest, **factors)
         return Link(of=record["of"], scale=float(record["scale"]), partner=partner)
 
 
 WEIGHT, BIAS = "link:weight", "link:bias"
+FACTORS = ("network", "linear", "trees")
 
 
 def log_evidence(method: Method, state: Any, x: Tensor) -> Tensor | None:

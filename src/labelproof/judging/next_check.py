@@ -1,7 +1,8 @@
 """Which label to check next: the one whose check is expected to correct the most.
 
 Without a check, the best guess at an example's class stands: the likeliest one. It is wrong with
-probability 1 - max_t q(t), and a check makes it right, so that is the expected gain. A label that
+probability 1 - max_t q(t), and a check makes one label right, so the expected gain, the probability
+of being wrong times what the correction changes, is this probability itself. A label that
 is surely wrong with a sure suggestion gains little: accepting the suggestion does as much.
 
 Copies of one input and long runs of the same confusion are put off, since one answer tells much of

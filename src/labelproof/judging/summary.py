@@ -73,6 +73,7 @@ def _joined(calibration: Calibration) -> Mapping[str, Any] | None:
     if join is None and folds:  # where no regression could be fitted
         return {
             "linear_share": 0.0,
+            "forest_share": 0.0,
             "fold_networks": folds,
             "why": f"DPC predicts.{of_folds(folds)}",
         }
@@ -80,7 +81,7 @@ def _joined(calibration: Calibration) -> Mapping[str, Any] | None:
 
 
 def _together(calibration: Calibration) -> bool:
-    """Whether a regression or networks of the folds predict along with the run's own network."""
+    """Whether anything predicts along with the run's own network."""
     return bool(calibration.link.partner or calibration.members)
 
 

@@ -34,7 +34,7 @@ from labelproof.judging.crossfit import (
     part_of,
     scores_by_fold,
 )
-from labelproof.judging.forest import forest, forest_in_time
+from labelproof.judging.forest import Forest, forest_in_time, grown
 from labelproof.judging.numbers import Floats
 from labelproof.judging.sharpness import Near
 from labelproof.judging.stacking import (
@@ -57,7 +57,13 @@ class Cheap:
     linear: CrossFit | None = None  # a regression, where there is one
     views: tuple[Floats, ...] = ()  # log-probabilities (N, C): regression, neighbours, forest
     near: Near | None = None  # what neighbours say of some, where those of all would take too long
-    forest: bool = False  # whether the last view is a forest
+    cut: bool = False  # whether the last view is a forest
+    forest: Forest | None = None  # its trees, where they are few enough to keep
+
+    @property
+    def trees(self) -> Tensor | None:
+        """Scores (N, C) by trees that were grown without the example, if they may predict."""
+        return torch.from_numpy(self.views[-1]) + self.forest.tilt if self.forest else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,10 +177,12 @@ def _cheap_views(again: Retraining, _: Reporter) -> Cheap:
     group = copies(task.x) if few or cut else torch.empty(0)
     if few:
         said.append(neighbours(x, task.y, task.num_classes, group))
+    trees = None
     if cut:
-        said.append(forest(x[:, :width], task.y, task.num_classes, group))
+        view, trees = grown(x[:, :width], task.y, task.num_classes, group)
+        said.append(view)
     views = tuple(view.double().numpy() for view in said)
-    return Cheap(linear=linear, views=views, near=near, forest=cut)
+    return Cheap(linear=linear, views=views, near=near, cut=cut, forest=trees)
 
 
 def _near(task: Task, device: torch.device) -> Near:

@@ -8,8 +8,9 @@ from typing import Any
 
 import torch
 
+from labelproof.choices import How
 from labelproof.data.task import Audit
-from labelproof.judging.calibration import Calibration, How, calibrate, calibrated
+from labelproof.judging.calibration import Calibration, calibrate, calibrated
 from labelproof.judging.crossfit import Retraining
 from labelproof.judging.label_table import LabelTable, label_table
 from labelproof.judging.summary import summarise, votes_summary

@@ -47,9 +47,9 @@ def judged(summary: Mapping[str, Any]) -> bool:
 
 
 def together(summary: Mapping[str, Any]) -> bool:
-    """Whether a regression or networks of the folds predict too."""
+    """Whether a regression, a forest or networks of the folds predict too."""
     joined = summary.get("joined") or {}
-    return bool(joined.get("linear_share") or joined.get("fold_networks"))
+    return any(joined.get(name) for name in ("linear_share", "forest_share", "fold_networks"))
 
 
 def accuracy(summary: Mapping[str, Any], history: Sequence[Mapping[str, Any]]) -> str:
@@ -120,14 +120,14 @@ def consensus(found: Mapping[str, Any]) -> str:
     """How the consensus, the majority and the labels that look wrong relate, and which to use."""
     changed, trained = found["changed"], found.get("given_differs")
     examples = "example" if changed == 1 else "examples"
-    which = "" if trained is None else " (the majority vote)"
+    which = "" if trained is None else ", here the majority votes"
     if trained:
-        which = f" ({trained:,} of them not the majority vote)"
+        which = f" ({trained:,} {'is' if trained == 1 else 'are'} not the majority vote)"
     return (
-        "Votes and model together give a consensus. It differs from the majority vote for "
-        f"{changed:,} {examples}. The labels that look wrong are another count: labels trained "
-        f"on{which} that this consensus finds more likely wrong than right. Use the consensus, a "
-        "column of votes.csv, and review the labels that look wrong."
+        "Use the consensus of votes and model: it is the column consensus of votes.csv, and "
+        f"differs from the majority vote for {changed:,} {examples}. Review the labels that look "
+        f"wrong. These are counted apart: they are labels that the run was trained on{which}, and "
+        "each is more likely wrong than right."
     )
 
 

@@ -22,7 +22,7 @@ from torch import Tensor
 from labelproof import functional as fn
 from labelproof.nets.heads import linear
 from labelproof.training import settings as hp
-from labelproof.training.learner import SGD, Learner
+from labelproof.training.learner import SGD, Learner, softmax_of_net
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
 
@@ -77,9 +77,7 @@ class ActiveBias:
         learner = run.learner(sgd, label=linear)
         return State(learner, none, none.clone(), none.clone(), torch.ones(run.task.size))
 
-    def predict(self, state: State, x: Tensor) -> Tensor:
-        """Softmax, (B, C)."""
-        return state.learner.net(x).softmax(1)
+    predict = softmax_of_net
 
     def warm_up(self, state: State, run: Run) -> Logs:
         """One epoch with equal weights; probabilities are remembered."""
@@ -110,9 +108,7 @@ class ActiveBias:
     def epoch(self, state: State, run: Run, weights: Tensor) -> None:
         """One epoch of weighted cross-entropy."""
         learner = state.learner
-        learner.net.train()
-        milestones = tuple(round(share * self.epochs) for share in self.decay_at)
-        learner.set_lr(fn.step_decay(self.lr, run.epoch, milestones))
+        learner.train_at(fn.stair_decay(self.lr, run.epoch, self.epochs, self.decay_at))
         for batch in run.batches(self.batch):
             losses = F.cross_entropy(learner.net(batch.views[0]), batch.y, reduction="none")
             given = (-losses.detach()).exp()

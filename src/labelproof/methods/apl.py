@@ -22,8 +22,8 @@ from torch import Tensor
 from labelproof import functional as fn
 from labelproof.nets.heads import linear
 from labelproof.training import settings as hp
-from labelproof.training.learner import SGD, OneNet
-from labelproof.training.protocol import About, Logs, Phase
+from labelproof.training.learner import SGD, OneNet, softmax_of_net
+from labelproof.training.protocol import About, Logs, one_phase
 from labelproof.training.run import Run
 
 LEAST = 1e-4  # what 0 is in the logarithm of a label
@@ -57,24 +57,19 @@ class APL:
     def __post_init__(self) -> None:
         hp.check(self)
 
-    def plan(self) -> tuple[Phase, ...]:
-        """One phase."""
-        return (Phase("train", self.epochs, self.train, leave=self.score),)
+    plan = one_phase
 
     def setup(self, run: Run) -> OneNet:
         """One network, its gradients cut."""
         sgd = SGD(lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
         return OneNet(run.learner(sgd, label=linear), torch.ones(run.task.size))
 
-    def predict(self, state: OneNet, x: Tensor) -> Tensor:
-        """Softmax, (B, C)."""
-        return state.learner.net(x).softmax(1)
+    predict = softmax_of_net
 
     def train(self, state: OneNet, run: Run) -> Logs:
         """One epoch on the given labels."""
         learner = state.learner
-        learner.net.train()
-        learner.set_lr(fn.cosine_decay(self.lr, run.epoch, self.epochs))
+        learner.train_at(fn.cosine_decay(self.lr, run.epoch, self.epochs))
         with learner.clipped(self.clip):
             for batch in run.batches(self.batch):
                 run.step(learner, self.loss(learner.net(batch.views[0]), batch.y).mean())

@@ -22,7 +22,7 @@ from torch import Tensor
 from labelproof import functional as fn
 from labelproof.nets.heads import linear
 from labelproof.training import settings as hp
-from labelproof.training.learner import SGD, OneNet
+from labelproof.training.learner import SGD, OneNet, softmax_of_net
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
 
@@ -71,9 +71,7 @@ class Bootstrap:
     def train(self, state: OneNet, run: Run) -> Logs:
         """One epoch; the targets are made anew in every step."""
         learner = state.learner
-        learner.net.train()
-        milestones = tuple(round(share * self.epochs) for share in self.decay_at)
-        learner.set_lr(fn.step_decay(self.lr, run.epoch, milestones))
+        learner.train_at(fn.stair_decay(self.lr, run.epoch, self.epochs, self.decay_at))
         beta = self.label_weight(run.epoch)
         for batch in run.batches(self.batch):
             logits = learner.net(batch.views[0])
@@ -101,6 +99,4 @@ class Bootstrap:
         probs = run.predict(state.learner.net).softmax(1)
         state.clean = fn.of_label(probs, run.y)
 
-    def predict(self, state: OneNet, x: Tensor) -> Tensor:
-        """Softmax, (B, C)."""
-        return state.learner.net(x).softmax(1)
+    predict = softmax_of_net

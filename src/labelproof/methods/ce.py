@@ -20,7 +20,7 @@ from labelproof import functional as fn
 from labelproof.nets.heads import linear
 from labelproof.training import settings as hp
 from labelproof.training.learner import SGD, OneNet
-from labelproof.training.protocol import About, Logs, Phase
+from labelproof.training.protocol import About, Logs, one_phase
 from labelproof.training.run import Run
 
 
@@ -56,9 +56,7 @@ class CrossEntropy:
         """Loss and probabilities."""
         return fn.Objective(self.loss, self.gamma_c, self.beta)
 
-    def plan(self) -> tuple[Phase, ...]:
-        """One phase."""
-        return (Phase("train", self.epochs, self.train, leave=self.score),)
+    plan = one_phase
 
     def setup(self, run: Run) -> OneNet:
         """One network with a linear head."""
@@ -73,8 +71,7 @@ class CrossEntropy:
     def train(self, state: OneNet, run: Run) -> Logs:
         """One epoch on the given labels."""
         learner = state.learner
-        learner.net.train()
-        learner.set_lr(self.learning_rate(run))
+        learner.train_at(self.learning_rate(run))
         for batch in run.batches(self.batch):
             (x,) = batch.views
             run.step(learner, self.objective.of_labels(learner.net(x), batch.y).mean())

@@ -27,7 +27,7 @@ from labelproof.errors import BadInput
 from labelproof.nets.heads import linear
 from labelproof.training import settings as hp
 from labelproof.training.batches import Batch
-from labelproof.training.learner import SGD, Learner
+from labelproof.training.learner import SGD, Learner, softmax_of_net
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
 
@@ -112,17 +112,14 @@ class CORES:
         kept = torch.ones(run.task.size, dtype=torch.bool, device=run.device)
         return State(run.learner(sgd, label=linear), prior, kept, torch.ones(run.task.size))
 
-    def predict(self, state: State, x: Tensor) -> Tensor:
-        """Softmax, (B, C)."""
-        return state.learner.net(x).softmax(1)
+    predict = softmax_of_net
 
     # ---- phase 1: the sieve ----
 
     def sieve(self, state: State, run: Run) -> Logs:
         """One epoch on the examples that pass the sieve."""
         learner, beta = state.learner, self.beta_at(run.epoch)
-        learner.net.train()
-        learner.set_lr(self.learning_rate(run.epoch))
+        learner.train_at(self.learning_rate(run.epoch))
         left_out = torch.zeros_like(state.prior)
         confirmed = run.trusted(torch.zeros(run.task.size, device=run.device)) > 0
         for batch in run.batches(self.batch):
@@ -145,8 +142,8 @@ class CORES:
 
     def learning_rate(self, epoch: int) -> float:
         """Constant, then a tenth; divided by 1 + β, since the regulariser adds to the slope."""
-        milestone = round(self.decay_at * self.sieve_epochs)
-        return fn.step_decay(self.lr, epoch, (milestone,)) / (1 + self.beta_at(epoch))
+        rate = fn.stair_decay(self.lr, epoch, self.sieve_epochs, (self.decay_at,))
+        return rate / (1 + self.beta_at(epoch))
 
     def score(self, state: State, run: Run) -> None:
         """Clean probability: mean of the sieve's verdict and p_y, so 1/2 is the sieve, (N,)."""
@@ -171,8 +168,7 @@ class CORES:
         """One epoch: kept examples supervised, the others consistent under strong views."""
         learner = state.learner
         kept, out = (part.nonzero().squeeze(1) for part in (state.kept, ~state.kept))
-        learner.net.train()
-        learner.set_lr(self.consistency_rate(run.epoch))
+        learner.train_at(self.consistency_rate(run.epoch))
         # a sieve that keeps nothing leaves all labels to train on
         batches = run.batches(self.labelled, kept if len(kept) else None, ("strong",))
         others = run.batches(self.others, out, ("weak", "strong"), forever=True)

@@ -104,8 +104,7 @@ class CoTeaching:
 
     def prepare(self, learner: Learner, run: Run) -> None:
         """Training mode, and this epoch's learning rate and momentum."""
-        learner.net.train()
-        learner.set_lr(fn.late_decay(self.lr, run.epoch, self.epochs, self.decay_from))
+        learner.train_at(fn.late_decay(self.lr, run.epoch, self.epochs, self.decay_from))
         late = run.epoch >= round(self.decay_from * self.epochs)
         if self.optimiser == "adam":
             learner.set_adam_momentum(self.late_momentum if late else self.momentum)

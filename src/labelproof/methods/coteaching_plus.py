@@ -117,8 +117,7 @@ class CoTeachingPlus:
         """Set this epoch's learning rate and momentum; the share to leave out."""
         late = run.epoch >= round(self.decay_from * self.epochs)
         for learner in state.learners:
-            learner.net.train()
-            learner.set_lr(fn.late_decay(self.lr, run.epoch, self.epochs, self.decay_from))
+            learner.train_at(fn.late_decay(self.lr, run.epoch, self.epochs, self.decay_from))
             if self.optimiser == "adam":
                 learner.set_adam_momentum(self.late_momentum if late else self.momentum)
         return fn.forget_rate(run.epoch, self.noise_rate, self.ramp, self.exponent, self.schedule)

@@ -23,8 +23,8 @@ from torch import Tensor
 from labelproof import functional as fn
 from labelproof.nets.heads import linear
 from labelproof.training import settings as hp
-from labelproof.training.learner import SGD, Learner
-from labelproof.training.protocol import About, Logs, Phase
+from labelproof.training.learner import SGD, Learner, copied, softmax_of_net
+from labelproof.training.protocol import About, Logs, one_phase
 from labelproof.training.run import Run
 
 SIGMAS = 2.0  # a dimensionality so many deviations above its recent mean is the turn
@@ -73,9 +73,7 @@ class D2L:
     def __post_init__(self) -> None:
         hp.check(self)
 
-    def plan(self) -> tuple[Phase, ...]:
-        """One phase; the turn lies inside it."""
-        return (Phase("train", self.epochs, self.train, leave=self.score),)
+    plan = one_phase  # the turn lies inside it
 
     def setup(self, run: Run) -> State:
         """One network."""
@@ -83,9 +81,7 @@ class D2L:
         learner = run.learner(sgd, label=linear)
         return State(learner, [], -1, copied(learner), torch.ones(run.task.size))
 
-    def predict(self, state: State, x: Tensor) -> Tensor:
-        """Softmax, (B, C)."""
-        return state.learner.net(x).softmax(1)
+    predict = softmax_of_net
 
     def train(self, state: State, run: Run) -> Logs:
         """One epoch: measure, look for the turn, then train."""
@@ -96,9 +92,7 @@ class D2L:
             state.turned = run.epoch - 1
         state.before = copied(learner)
         alpha = self.alpha(state, run.epoch)
-        learner.net.train()
-        shares = (round(share * self.epochs) for share in self.decay_at)
-        learner.set_lr(fn.step_decay(self.lr, run.epoch, tuple(shares)))
+        learner.train_at(fn.stair_decay(self.lr, run.epoch, self.epochs, self.decay_at))
         for batch in run.batches(self.batch):
             logits = learner.net(batch.views[0])
             run.step(learner, self.loss(logits, batch.y, alpha, state.turned >= 0).mean())
@@ -147,11 +141,6 @@ class D2L:
         """Clean probability: what the trained network gives the given label, (N,)."""
         probs = run.predict(state.learner.net).softmax(1)
         state.clean = fn.of_label(probs, run.y)
-
-
-def copied(learner: Learner) -> dict[str, Tensor]:
-    """Weights and statistics of a network as they are now."""
-    return {name: value.detach().clone() for name, value in learner.net.state_dict().items()}
 
 
 def local_dimension(features: Tensor, neighbours: int, unbiased: bool = False) -> Tensor:

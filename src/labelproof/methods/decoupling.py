@@ -21,6 +21,7 @@ from torch import Tensor
 from labelproof import functional as fn
 from labelproof.nets.heads import linear
 from labelproof.training import settings as hp
+from labelproof.training.batches import mean_of_steps
 from labelproof.training.learner import TwoNets, adam_or_sgd, mean_softmax
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
@@ -81,18 +82,17 @@ class Decoupling:
     def epoch(self, state: TwoNets, run: Run, *, everything: bool) -> float:
         """One epoch; the share of examples that were stepped on."""
         for learner in state.learners:
-            learner.net.train()
-            learner.set_lr(fn.late_decay(self.lr, run.epoch, self.epochs, self.decay_from))
-        batches = run.batches(self.batch, views=(self.view,))
-        share = 0.0
-        for batch in batches:
+            learner.train_at(fn.late_decay(self.lr, run.epoch, self.epochs, self.decay_from))
+        share = []
+        for batch in run.batches(self.batch, views=(self.view,)):
             both = [learner.net(batch.views[0]) for learner in state.learners]
             chosen = differ(*both) | everything
-            share += chosen.float().mean().item() / len(batches)
-            if chosen.any():
+            share.append(chosen.float().mean())
+            rows = chosen.nonzero().squeeze(1)  # the host waits for their number
+            if len(rows):
                 for learner, logits in zip(state.learners, both, strict=True):
-                    run.step(learner, F.cross_entropy(logits[chosen], batch.y[chosen]))
-        return share
+                    run.step(learner, F.cross_entropy(logits[rows], batch.y[rows]))
+        return mean_of_steps(share)
 
     def score(self, state: TwoNets, run: Run) -> None:
         """Clean probability: what both networks give the given label, (N,)."""

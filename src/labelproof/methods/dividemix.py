@@ -143,7 +143,7 @@ class DivideMix:
         """Constant, then a tenth; or one cycle, at the middle of each epoch."""
         if self.schedule == "one_cycle":
             return fn.one_cycle(self.lr, run.epoch + 0.5, self.epochs)
-        return fn.step_decay(self.lr, run.epoch, (round(self.decay_at * self.epochs),))
+        return fn.stair_decay(self.lr, run.epoch, self.epochs, (self.decay_at,))
 
     # ---- co-divide ----
 
@@ -183,9 +183,8 @@ class DivideMix:
         if len(labelled) == 0:  # nothing to trust: another epoch on the given labels
             self.fit_given(learner, run)
             return
-        learner.net.train()
+        learner.train_at(self.learning_rate(run))
         peer.net.eval()
-        learner.set_lr(self.learning_rate(run))
         batches = run.batches(self.batch, labelled, ("weak", "weak"))
         others = run.batches(self.batch, unlabelled, ("weak", "weak"), forever=True)
         for i, (x, u) in enumerate(pairs(batches, others)):

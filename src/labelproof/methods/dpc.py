@@ -297,7 +297,7 @@ class DPC:
         """Constant, then a tenth; or one cycle, at the middle of each epoch."""
         if self.schedule == "one_cycle":
             return fn.one_cycle(self.lr, run.epoch + 0.5, self.epochs)
-        return fn.step_decay(self.lr, run.epoch, (round(self.decay_at * self.epochs),))
+        return fn.stair_decay(self.lr, run.epoch, self.epochs, (self.decay_at,))
 
     def co_divide(self, state: State, run: Run) -> Logs:
         """One epoch: both networks split the set, each trains on its peer's split."""
@@ -331,9 +331,8 @@ class DPC:
         if len(labelled) == 0:  # nothing to trust: another epoch on the given labels
             self.fit_given(learner, run)
             return
-        learner.net.train()
+        learner.train_at(self.learning_rate(run))
         peer.net.eval()
-        learner.set_lr(self.learning_rate(run))
         views: list[View] = ["weak"] * self.draws
         if self.consistency:
             views += ["strong"] * self.draws

@@ -26,7 +26,7 @@ from labelproof import functional as fn
 from labelproof.nets.heads import linear
 from labelproof.training import settings as hp
 from labelproof.training.learner import OneNet, adam_or_sgd
-from labelproof.training.protocol import About, Logs, Phase
+from labelproof.training.protocol import About, Logs, one_phase
 from labelproof.training.run import Run
 
 LEAST = 1e-30  # evidence below this is none
@@ -64,9 +64,7 @@ class EDL:
     def __post_init__(self) -> None:
         hp.check(self)
 
-    def plan(self) -> tuple[Phase, ...]:
-        """One phase."""
-        return (Phase("train", self.epochs, self.train, leave=self.score),)
+    plan = one_phase
 
     def setup(self, run: Run) -> OneNet:
         """One network with a linear head."""
@@ -76,9 +74,7 @@ class EDL:
     def train(self, state: OneNet, run: Run) -> Logs:
         """One epoch; the weight of the divergence rises with every step."""
         learner = state.learner
-        learner.net.train()
-        milestone = round(self.decay_at * self.epochs)
-        learner.set_lr(fn.step_decay(self.lr, run.epoch, (milestone,)))
+        learner.train_at(fn.stair_decay(self.lr, run.epoch, self.epochs, (self.decay_at,)))
         batches = run.batches(self.batch)
         for i, batch in enumerate(batches):
             log_evidence = self.log_evidence(learner.net(batch.views[0]))

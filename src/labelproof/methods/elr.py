@@ -27,8 +27,8 @@ from labelproof import functional as fn
 from labelproof.nets.heads import MultiHead, linear
 from labelproof.training import settings as hp
 from labelproof.training.batches import Batch
-from labelproof.training.learner import SGD, Learner
-from labelproof.training.protocol import About, Logs, Phase
+from labelproof.training.learner import SGD, Learner, softmax_of_net
+from labelproof.training.protocol import About, Logs, one_phase
 from labelproof.training.run import Run
 
 
@@ -72,9 +72,7 @@ class ELR:
     def __post_init__(self) -> None:
         hp.check(self)
 
-    def plan(self) -> tuple[Phase, ...]:
-        """One phase."""
-        return (Phase("train", self.epochs, self.train, leave=self.score),)
+    plan = one_phase
 
     def setup(self, run: Run) -> State:
         """One network with a linear head, and targets of 0."""
@@ -88,8 +86,7 @@ class ELR:
     def train(self, state: State, run: Run) -> Logs:
         """One epoch: the targets of a batch are updated first, then its loss is taken."""
         learner = state.learner
-        learner.net.train()
-        learner.set_lr(self.learning_rate(run.epoch))
+        learner.train_at(self.learning_rate(run.epoch))
         for batch in run.batches(self.batch):
             logits = learner.net(batch.views[0])
             targets = self.update(state.targets[batch.index], logits.detach())
@@ -112,16 +109,13 @@ class ELR:
         """Half a cosine again and again, or a hundredth at each step."""
         if self.schedule == "cosine":
             return fn.cosine_decay(self.lr, epoch % self.cycle, self.cycle, self.lr_floor)
-        milestones = tuple(round(share * self.epochs) for share in self.decay_at)
-        return fn.step_decay(self.lr, epoch, milestones, self.decay)
+        return fn.stair_decay(self.lr, epoch, self.epochs, self.decay_at, self.decay)
 
     def score(self, state: State, run: Run) -> None:
         """Clean probability: t_y / ||t||_1, (N,); 1 for an example that never was in a batch."""
         state.clean = share_of_label(state.targets, run.y)
 
-    def predict(self, state: State, x: Tensor) -> Tensor:
-        """Softmax, (B, C)."""
-        return state.learner.net(x).softmax(1)
+    predict = softmax_of_net
 
 
 @dataclass
@@ -169,9 +163,7 @@ class ELRPlus:
     def __post_init__(self) -> None:
         hp.check(self)
 
-    def plan(self) -> tuple[Phase, ...]:
-        """One phase."""
-        return (Phase("train", self.epochs, self.train, leave=self.score),)
+    plan = one_phase
 
     def setup(self, run: Run) -> PairState:
         """Two networks, each with its copy, and targets of 0."""
@@ -195,9 +187,8 @@ class ELRPlus:
     def fit(self, side: Side, peer: Side, run: Run) -> None:
         """One epoch of one network, with targets from the averaged copy of its peer."""
         learner = side.learner
-        learner.net.train()
+        learner.train_at(fn.stair_decay(self.lr, run.epoch, self.epochs, (self.decay_at,)))
         peer.average.eval()
-        learner.set_lr(fn.step_decay(self.lr, run.epoch, (round(self.decay_at * self.epochs),)))
         batches = run.batches(self.batch)
         for i, batch in enumerate(batches):
             self.update(side.targets, batch, peer.average)

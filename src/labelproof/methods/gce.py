@@ -24,8 +24,8 @@ from torch import Tensor
 from labelproof import functional as fn
 from labelproof.nets.heads import MultiHead, linear
 from labelproof.training import settings as hp
-from labelproof.training.learner import SGD, Learner
-from labelproof.training.protocol import About, Logs, Phase
+from labelproof.training.learner import SGD, Learner, softmax_of_net
+from labelproof.training.protocol import About, Logs, one_phase
 from labelproof.training.run import Run
 
 
@@ -71,9 +71,7 @@ class GCE:
     def __post_init__(self) -> None:
         hp.check(self)
 
-    def plan(self) -> tuple[Phase, ...]:
-        """One phase."""
-        return (Phase("train", self.epochs, self.train, leave=self.score),)
+    plan = one_phase
 
     def setup(self, run: Run) -> State:
         """One network with a linear head; every example is kept."""
@@ -95,9 +93,7 @@ class GCE:
         learner = state.learner
         if self.prunes(run.epoch):
             state.kept = self.prune(state.best or learner.net, run)
-        learner.net.train()
-        milestones = tuple(round(share * self.epochs) for share in self.decay_at)
-        learner.set_lr(fn.step_decay(self.lr, run.epoch, milestones))
+        learner.train_at(fn.stair_decay(self.lr, run.epoch, self.epochs, self.decay_at))
         for batch in run.batches(self.batch, state.fitted):
             losses = generalised_cross_entropy(learner.net(batch.views[0]), batch.y, self.q)
             # the mean is over pruned examples too, as released: fewer kept, smaller steps
@@ -133,9 +129,7 @@ class GCE:
         """Clean probability: what the trained network gives the given label, (N,)."""
         state.clean = self.given_probability(state.learner.net, run)
 
-    def predict(self, state: State, x: Tensor) -> Tensor:
-        """Softmax, (B, C)."""
-        return state.learner.net(x).softmax(1)
+    predict = softmax_of_net
 
 
 def generalised_cross_entropy(logits: Tensor, labels: Tensor, q: float) -> Tensor:

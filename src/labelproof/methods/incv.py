@@ -27,7 +27,7 @@ from labelproof.errors import BadInput
 from labelproof.nets.heads import linear
 from labelproof.training import settings as hp
 from labelproof.training.batches import Batch
-from labelproof.training.learner import Adam, Learner, Pair, mean_softmax
+from labelproof.training.learner import Adam, Learner, Pair, copied, mean_softmax
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
 
@@ -139,8 +139,7 @@ class INCV:
         if within == 0:
             self.start_fold(state, run, fold)
         learner = state.learners[0]
-        learner.net.train()
-        learner.set_lr(fold_rate(self.lr, within / self.fold_epochs))
+        learner.train_at(fold_rate(self.lr, within / self.fold_epochs))
         for batch in run.batches(self.batch, self.training_half(state, held_out), (self.view,)):
             run.step(learner, F.cross_entropy(learner.net(batch.views[0]), batch.y))
         logits = run.predict(learner.net)
@@ -220,8 +219,7 @@ class INCV:
         """One epoch over S: each network steps on what the other one trusts."""
         epoch = run.epoch - self.select_epochs
         for learner in state.learners:
-            learner.net.train()
-            learner.set_lr(main_rate(self.lr, epoch / self.main_epochs))
+            learner.train_at(main_rate(self.lr, epoch / self.main_epochs))
         share = self.kept_share(state, epoch, run.task.num_classes)
         chosen = state.selected.nonzero().squeeze(1)
         size, others = self.candidates(state, epoch)
@@ -282,11 +280,6 @@ def fold_rate(lr: float, done: float) -> float:
 def main_rate(lr: float, done: float) -> float:
     """x 0.1 after 40, 60 and 80% of the main training, x 0.5 after 90%."""
     return fn.step_decay(lr, 100 * done, (40, 60, 80)) * (0.5 if done >= 0.9 else 1.0)
-
-
-def copied(learner: Learner) -> dict[str, Tensor]:
-    """Weights and statistics of a network as they are now."""
-    return {name: value.detach().clone() for name, value in learner.net.state_dict().items()}
 
 
 def noise_of_agreement(agreement: float, classes: int, top: int = 1) -> float:

@@ -24,7 +24,8 @@ from labelproof import functional as fn
 from labelproof.errors import BadInput
 from labelproof.nets.heads import linear
 from labelproof.training import settings as hp
-from labelproof.training.learner import SGD, Learner
+from labelproof.training.batches import mean_of_steps
+from labelproof.training.learner import SGD, Learner, softmax_of_net
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
 
@@ -103,19 +104,17 @@ class JPL:
             torch.ones(size),
         )
 
-    def predict(self, state: State, x: Tensor) -> Tensor:
-        """Softmax, (B, C)."""
-        return state.learner.net(x).softmax(1)
+    predict = softmax_of_net
 
     # ---- the filter ----
 
     def filter(self, state: State, run: Run) -> Logs:
         """One epoch of NL+ + λ PL+."""
         milestone = round(self.decay_at * self.filter_epochs)
-        learner = prepared(state, self.lr * (0.1 if run.epoch >= milestone else 1.0))
-        selected = 0.0
-        batches = run.batches(self.batch)
-        for batch in batches:
+        learner = state.learner
+        learner.train_at(self.lr * (0.1 if run.epoch >= milestone else 1.0))
+        selected = []
+        for batch in run.batches(self.batch):
             logits = learner.net(batch.views[0])
             others = complements(batch.y, run.task.num_classes, self.complements, run.rng)
             chosen = self.positives(logits.detach(), batch.y, run.rng)
@@ -124,8 +123,8 @@ class JPL:
             run.step(learner, negative, self.positive_weight * positive.mean())
             given = fn.of_label(logits.detach().softmax(1), batch.y)
             state.history[batch.index, run.epoch % HISTORY] = given
-            selected += chosen.mean().item() / len(batches)
-        return {"positive": selected}
+            selected.append(chosen.mean())
+        return {"positive": mean_of_steps(selected)}
 
     def positives(self, logits: Tensor, given: Tensor, rng: torch.Generator) -> Tensor:
         """Which examples get PL+ (algorithm 1): sure ones, with their probability; (B,) 0 or 1."""
@@ -175,7 +174,8 @@ class JPL:
     ) -> None:
         """One epoch of weighted cross-entropy with the targets; the stage began at `first`."""
         done = (run.epoch - first) / self.final
-        learner = prepared(state, self.final_lr * 0.1 ** ((done >= 0.4) + (done >= 0.6)))
+        learner = state.learner
+        learner.train_at(self.final_lr * 0.1 ** ((done >= 0.4) + (done >= 0.6)))
         for batch in run.batches(self.batch, chosen):
             targets = state.targets[batch.index]
             losses = F.cross_entropy(learner.net(batch.views[0]), targets, reduction="none")
@@ -186,13 +186,6 @@ class JPL:
         """Soft predictions become the targets of what the filter left out."""
         probs = run.predict(state.learner.net).softmax(1)
         state.targets = torch.where(state.kept[:, None], state.targets, probs)
-
-
-def prepared(state: State, lr: float) -> Learner:
-    """The network in train mode with this learning rate."""
-    state.learner.net.train()
-    state.learner.set_lr(lr)
-    return state.learner
 
 
 def complements(labels: Tensor, classes: int, count: int, rng: torch.Generator) -> Tensor:

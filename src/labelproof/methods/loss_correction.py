@@ -156,9 +156,8 @@ class Forward:
     def train(self, state: State, run: Run) -> Logs:
         """One epoch of the corrected loss on all examples, from new weights."""
         learner = state.learner
-        learner.net.train()
         rate = self.learning_rate(run.epoch - self.estimation, self.epochs - self.estimation)
-        learner.set_lr(rate)
+        learner.train_at(rate)
         inverse = torch.linalg.inv(state.transition.double()).float() if self.inverts else None
         for batch in run.batches(self.batch):
             logits = learner.net(batch.views[0])
@@ -171,8 +170,7 @@ class Forward:
 
     def learning_rate(self, epoch: int, epochs: int) -> float:
         """A tenth at each of the shares of this part's epochs."""
-        milestones = tuple(round(share * epochs) for share in self.decay_at)
-        return fn.step_decay(self.lr, epoch, milestones)
+        return fn.stair_decay(self.lr, epoch, epochs, self.decay_at)
 
     def score(self, state: State, run: Run) -> None:
         """Clean probability: p_y, or what is left of it once the given label is known, (N,)."""

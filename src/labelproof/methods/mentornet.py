@@ -23,7 +23,7 @@ from labelproof import functional as fn
 from labelproof.errors import BadInput
 from labelproof.nets.heads import linear
 from labelproof.training import settings as hp
-from labelproof.training.learner import SGD, Adam, Learner
+from labelproof.training.learner import SGD, Adam, Learner, softmax_of_net
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
 
@@ -151,9 +151,7 @@ class MentorNet:
             state.learner = self.student(run)
         state.level = 0.0
 
-    def predict(self, state: State, x: Tensor) -> Tensor:
-        """Softmax of the student, (B, C)."""
-        return state.learner.net(x).softmax(1)
+    predict = softmax_of_net  # softmax of the student, (B, C)
 
     # ---- the student ----
 
@@ -169,17 +167,16 @@ class MentorNet:
             weights = self.weights(state, losses.detach(), int(100 * done))
             weights = torch.maximum(weights, sure[batch.index])
             weights = weights * kept(len(losses), self.dropped(int(100 * done)), run.rng).to(losses)
+            used = weights.mean().item()
             for group in learner.optimiser.param_groups:  # decay in proportion to the data used
-                group["weight_decay"] = self.weight_decay * weights.mean().item()
+                group["weight_decay"] = self.weight_decay * used
             run.step(learner, (weights * losses).mean())
-            total += weights.mean().item() / len(batches)
+            total += used / len(batches)
         return {"weight": total}
 
     def prepared(self, state: State, epoch: int, epochs: int) -> Learner:
         """The student in train mode at this epoch's learning rate."""
-        state.learner.net.train()
-        milestones = tuple(round(share * epochs) for share in self.decay_at)
-        state.learner.set_lr(fn.step_decay(self.lr, epoch, milestones))
+        state.learner.train_at(fn.stair_decay(self.lr, epoch, epochs, self.decay_at))
         return state.learner
 
     def weights(self, state: State, losses: Tensor, percent: int) -> Tensor:
@@ -298,9 +295,5 @@ def kept(count: int, share: float, rng: torch.Generator) -> Tensor:
 
 def smallest_of_each(losses: Tensor, labels: Tensor, share: float) -> Tensor:
     """The share of examples with the smallest losses, as many of each class, (n,) sorted."""
-    parts = []
-    for label in torch.bincount(labels).nonzero().squeeze(1):
-        rows = (labels == label).nonzero().squeeze(1)
-        count = max(1, round(share * len(rows)))
-        parts.append(rows[losses[rows].argsort(stable=True)[:count]])
-    return torch.cat(parts).sort().values
+    kept = fn.smallest_per_class(losses, labels, lambda size: round(share * size))
+    return kept.nonzero().squeeze(1)

@@ -24,7 +24,7 @@ from labelproof import functional as fn
 from labelproof.nets.heads import linear
 from labelproof.training import settings as hp
 from labelproof.training.learner import SGD, OneNet
-from labelproof.training.protocol import About, Logs, Phase
+from labelproof.training.protocol import About, Logs, one_phase
 from labelproof.training.run import Run
 
 
@@ -64,9 +64,7 @@ class Mixup:
         """Loss and probabilities."""
         return fn.Objective(self.loss, self.gamma_c, self.beta)
 
-    def plan(self) -> tuple[Phase, ...]:
-        """One phase."""
-        return (Phase("train", self.epochs, self.train, leave=self.score),)
+    plan = one_phase
 
     def setup(self, run: Run) -> OneNet:
         """One network with a linear head."""
@@ -76,9 +74,7 @@ class Mixup:
     def train(self, state: OneNet, run: Run) -> Logs:
         """One epoch on mixed batches."""
         learner = state.learner
-        learner.net.train()
-        milestones = tuple(round(share * self.epochs) for share in self.decay_at)
-        learner.set_lr(fn.step_decay(self.lr, run.epoch, milestones))
+        learner.train_at(fn.stair_decay(self.lr, run.epoch, self.epochs, self.decay_at))
         for batch in run.batches(self.batch):
             (x,) = batch.views
             mixed, weight, permutation = fn.mixup(x, self.alpha, run.rng, run.device_rng)

@@ -25,7 +25,7 @@ from labelproof.functional.contrast import label_votes, nearest_by_angle
 from labelproof.nets.heads import linear
 from labelproof.training import settings as hp
 from labelproof.training.batches import Batch, View
-from labelproof.training.learner import SGD, Learner
+from labelproof.training.learner import SGD, Learner, softmax_of_net
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
 
@@ -119,18 +119,14 @@ class MOIT:
             torch.ones(run.task.size),
         )
 
-    def predict(self, state: State, x: Tensor) -> Tensor:
-        """Softmax of the classifier, (B, C)."""
-        return state.learner.net(x).softmax(1)
+    predict = softmax_of_net  # softmax of the classifier, (B, C)
 
     # ---- MOIT ----
 
     def train(self, state: State, run: Run) -> Logs:
         """One epoch of contrastive and classification loss; then the neighbours vote."""
         learner = state.learner
-        learner.net.train()
-        milestones = tuple(round(share * self.first) for share in self.decay_at)
-        learner.set_lr(fn.step_decay(self.lr, run.epoch, milestones))
+        learner.train_at(fn.stair_decay(self.lr, run.epoch, self.first, self.decay_at))
         correcting = run.epoch >= self.correct_from
         views: tuple[View, ...] = (STRONG, STRONG)
         if correcting:
@@ -235,9 +231,7 @@ class MOIT:
     def fine_tune(self, state: State, run: Run) -> Logs:
         """One epoch on the kept examples: mixup, later with hard bootstrapping."""
         learner, epoch = state.learner, run.epoch - self.first
-        learner.net.train()
-        milestones = tuple(round(share * self.plus) for share in self.plus_decay_at)
-        learner.set_lr(fn.step_decay(self.plus_lr, epoch, milestones))
+        learner.train_at(fn.stair_decay(self.plus_lr, epoch, self.plus, self.plus_decay_at))
         boot = self.boot if epoch >= self.boot_from else 0.0
         views: tuple[View, ...] = ("weak", "plain") if boot else ("weak",)
         for batch in run.batches(self.batch, state.kept.nonzero().squeeze(1), views):

@@ -26,7 +26,8 @@ from torch.func import functional_call
 from labelproof import functional as fn
 from labelproof.nets.heads import MultiHead, linear
 from labelproof.training import settings as hp
-from labelproof.training.learner import SGD, Adam, Learner
+from labelproof.training.batches import mean_of_steps
+from labelproof.training.learner import SGD, Adam, Learner, softmax_of_net
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
 
@@ -102,9 +103,7 @@ class MWNet:
         )
         return run.learner(sgd, label=linear)
 
-    def predict(self, state: State, x: Tensor) -> Tensor:
-        """Softmax, (B, C)."""
-        return state.learner.net(x).softmax(1)
+    predict = softmax_of_net
 
     # ---- examples with right labels ----
 
@@ -134,7 +133,7 @@ class MWNet:
         others[state.right] = False
         rows = others.nonzero().squeeze(1)
         rows = rows if len(rows) else state.right  # everything is confirmed
-        batches, total = run.batches(self.batch, rows), 0.0
+        batches, total = run.batches(self.batch, rows), []
         checks = run.batches(self.batch, state.right, forever=True)
         for i, (batch, right) in enumerate(zip(batches, checks, strict=False)):
             x, y = batch.views[0], batch.y
@@ -143,14 +142,12 @@ class MWNet:
             losses = F.cross_entropy(learner.net(x), y, reduction="none")
             weights = self.weights(state, losses).detach()
             run.step(learner, (weights * losses).mean())
-            total += weights.mean().item() / len(batches)
-        return {"weight": total}
+            total.append(weights.mean())
+        return {"weight": mean_of_steps(total)}
 
     def prepared(self, state: State, epoch: int, epochs: int) -> Learner:
         """The network in train mode at this epoch's learning rate."""
-        milestones = tuple(round(share * epochs) for share in self.decay_at)
-        state.learner.net.train()
-        state.learner.set_lr(fn.step_decay(self.lr, epoch, milestones))
+        state.learner.train_at(fn.stair_decay(self.lr, epoch, epochs, self.decay_at))
         return state.learner
 
     def weights(self, state: State, losses: Tensor) -> Tensor:
@@ -204,10 +201,5 @@ def forward(net: MultiHead, weights: Mapping[str, Tensor], x: Tensor) -> Tensor:
 
 def smallest(losses: Tensor, labels: Tensor, count: int) -> Tensor:
     """Places of the smallest losses, about `count` in all and as many of each class, sorted."""
-    present = torch.bincount(labels).nonzero().squeeze(1)
-    each = max(1, count // len(present))
-    parts = []
-    for label in present:
-        rows = (labels == label).nonzero().squeeze(1)
-        parts.append(rows[losses[rows].argsort(stable=True)[:each]])
-    return torch.cat(parts).sort().values
+    each = count // len(torch.bincount(labels).nonzero())
+    return fn.smallest_per_class(losses, labels, lambda _: each).nonzero().squeeze(1)

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from labelproof import functional as fn
 from labelproof.nets.heads import linear
 from labelproof.training import settings as hp
-from labelproof.training.learner import OneNet, adam_or_sgd
+from labelproof.training.learner import OneNet, adam_or_sgd, softmax_of_net
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
 
@@ -97,9 +97,7 @@ class NoiseLayer:
         learner = run.learner(optimiser, label=linear, channel=channel)
         return OneNet(learner, torch.ones(run.task.size))
 
-    def predict(self, state: OneNet, x: Tensor) -> Tensor:
-        """Softmax of the lower layer: true labels, (B, C)."""
-        return state.learner.net(x).softmax(1)
+    predict = softmax_of_net  # softmax of the lower layer: true labels, (B, C)
 
     def warm_up(self, state: OneNet, run: Run) -> Logs:
         """One epoch of cross-entropy without the noise layer."""

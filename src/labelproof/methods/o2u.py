@@ -22,7 +22,7 @@ from labelproof import functional as fn
 from labelproof.errors import BadInput
 from labelproof.nets.heads import linear
 from labelproof.training import settings as hp
-from labelproof.training.learner import SGD, Learner
+from labelproof.training.learner import SGD, Learner, softmax_of_net
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
 
@@ -107,9 +107,7 @@ class O2U:
         """A new network for the kept labels."""
         state.learner = self.new_learner(run)
 
-    def predict(self, state: State, x: Tensor) -> Tensor:
-        """Softmax, (B, C)."""
-        return state.learner.net(x).softmax(1)
+    predict = softmax_of_net
 
     # ---- the stages ----
 
@@ -127,16 +125,14 @@ class O2U:
     def fit(self, state: State, run: Run, done: float, rows: Tensor | None) -> None:
         """One epoch of cross-entropy; `done` is the share of the stage that lies behind."""
         learner = state.learner
-        learner.net.train()
-        learner.set_lr(self.lr * (1.0 if done < 0.25 else 0.5 if done < 0.5 else 0.1))
+        learner.train_at(self.lr * (1.0 if done < 0.25 else 0.5 if done < 0.5 else 0.1))
         for batch in run.batches(self.batch, rows):
             run.step(learner, F.cross_entropy(learner.net(batch.views[0]), batch.y))
 
     def swing(self, state: State, run: Run) -> Logs:
         """Stage 2, one epoch; the losses of its steps are centred and added up."""
         learner = state.learner
-        learner.net.train()
-        learner.set_lr(self.cyclic_rate(run.epoch - self.first))
+        learner.train_at(self.cyclic_rate(run.epoch - self.first))
         seen = torch.full_like(state.losses, torch.nan)
         for batch in run.batches(self.cyclic_batch):
             losses = F.cross_entropy(learner.net(batch.views[0]), batch.y, reduction="none")

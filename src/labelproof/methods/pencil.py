@@ -24,7 +24,7 @@ from labelproof import functional as fn
 from labelproof.errors import BadInput
 from labelproof.nets.heads import linear
 from labelproof.training import settings as hp
-from labelproof.training.learner import SGD, Learner
+from labelproof.training.learner import SGD, Learner, softmax_of_net
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
 
@@ -90,22 +90,22 @@ class PENCIL:
         labels = self.start * F.one_hot(run.y, run.task.num_classes).float()
         return State(run.learner(sgd, label=linear), labels, torch.ones(run.task.size))
 
-    def predict(self, state: State, x: Tensor) -> Tensor:
-        """Softmax, (B, C)."""
-        return state.learner.net(x).softmax(1)
+    predict = softmax_of_net
 
     # ---- the stages ----
 
     def warm_up(self, state: State, run: Run) -> Logs:
         """Stage 1, one epoch: cross-entropy on the given labels."""
-        learner = self.prepared(state, self.lr)
+        learner = state.learner
+        learner.train_at(self.lr)
         for batch in run.batches(self.batch):
             run.step(learner, F.cross_entropy(learner.net(batch.views[0]), batch.y))
         return {}
 
     def learn_labels(self, state: State, run: Run) -> Logs:
         """Stage 2, one epoch: L_c / C + α L_o + β L_e / C moves weights and labels."""
-        learner = self.prepared(state, self.lr)
+        learner = state.learner
+        learner.train_at(self.lr)
         free = run.trusted(torch.zeros(run.task.size, device=run.device)) == 0
         for batch in run.batches(self.batch):
             rows = state.labels[batch.index].requires_grad_()
@@ -122,18 +122,13 @@ class PENCIL:
         """Stage 3, one epoch: the network alone, towards the label distributions."""
         before = self.warmup + self.joint
         third = int(3 * (run.epoch - before) / (self.epochs - before))
-        learner = self.prepared(state, self.last_lr * 0.1**third)
+        learner = state.learner
+        learner.train_at(self.last_lr * 0.1**third)
         for batch in run.batches(self.batch):
             logits = learner.net(batch.views[0])
             loss = correction(logits, state.labels[batch.index])
             run.step(learner, loss.mean() / logits.shape[1])
         return {}
-
-    def prepared(self, state: State, lr: float) -> Learner:
-        """The network in train mode with this learning rate."""
-        state.learner.net.train()
-        state.learner.set_lr(lr)
-        return state.learner
 
     def losses(self, logits: Tensor, rows: Tensor, given: Tensor) -> tuple[Tensor, ...]:
         """L_c / C, α L_o and β L_e / C (eq. 3 to 5 of the paper), each a mean over the batch."""

@@ -29,7 +29,7 @@ from labelproof.errors import BadInput
 from labelproof.nets.heads import MultiHead, linear
 from labelproof.training import settings as hp
 from labelproof.training.batches import Batch
-from labelproof.training.learner import SGD, Learner
+from labelproof.training.learner import SGD, Learner, softmax_of_net
 from labelproof.training.mixmatch import Mixed, parts, square_loss
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
@@ -116,9 +116,7 @@ class PES:
             block = torch.optim.Adam(weights, self.renew_lr)
         return State(learner, adam, block, torch.ones(run.task.size))
 
-    def predict(self, state: State, x: Tensor) -> Tensor:
-        """Softmax, (B, C)."""
-        return state.learner.net(x).softmax(1)
+    predict = softmax_of_net
 
     def position(self, run: Run) -> int:
         """Epochs of the whole network so far; those of new parts alone do not count."""
@@ -131,8 +129,7 @@ class PES:
         if self.schedule == "cosine":
             learner.set_lr(fn.cosine_decay(self.lr, self.position(run), whole, floor))
         else:
-            milestones = tuple(round(share * whole) for share in self.decay_at)
-            learner.set_lr(fn.step_decay(self.lr, self.position(run), milestones))
+            learner.set_lr(fn.stair_decay(self.lr, self.position(run), whole, self.decay_at))
 
     # ---- early stopping, part by part ----
 

@@ -14,6 +14,7 @@ Shapes: B batch, C classes, K kept rows of a batch, N training examples.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
@@ -126,8 +127,7 @@ class ProMix:
     def warm_up(self, state: State, run: Run) -> Logs:
         """One epoch of both main heads on all given labels."""
         for learner in state.learners:
-            learner.net.train()
-            learner.set_lr(self.learning_rate(run))
+            learner.train_at(self.learning_rate(run))
         for batch in run.batches(self.batch):
             for learner in state.learners:
                 logits = learner.net(batch.views[0])
@@ -182,8 +182,7 @@ class ProMix:
         base = self.base_selection(state, run)
         weights, kept_rows = self.weights(run.epoch), []
         for learner in state.learners:
-            learner.net.train()
-            learner.set_lr(self.learning_rate(run))
+            learner.train_at(self.learning_rate(run))
         for batch in run.batches(self.batch, views=VIEWS):
             both = (seen_by(state.learners[0], batch), seen_by(state.learners[1], batch))
             probs = (both[0].main.detach().softmax(1), both[1].main.detach().softmax(1))
@@ -280,12 +279,7 @@ def mean_loss(logits: Tensor, targets: Tensor) -> Tensor:
 
 def smallest_of_classes(losses: Tensor, labels: Tensor, each: float) -> Tensor:
     """The ceil(`each`) smallest losses of every class that has labels, at least one, (N,) bool."""
-    kept = torch.zeros(len(losses), dtype=torch.bool, device=losses.device)
-    for label in torch.bincount(labels).nonzero().squeeze(1):
-        places = (labels == label).nonzero().squeeze(1)
-        order = losses[places].argsort(stable=True)
-        kept[places[order[: max(1, int(np.ceil(each)))]]] = True
-    return kept
+    return fn.smallest_per_class(losses, labels, lambda _: math.ceil(each))
 
 
 def fmixed(x: Tensor, targets: Tensor, alpha: float, rng: torch.Generator) -> tuple[Tensor, Tensor]:

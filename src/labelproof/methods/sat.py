@@ -21,7 +21,7 @@ from torch import Tensor
 from labelproof import functional as fn
 from labelproof.nets.heads import linear
 from labelproof.training import settings as hp
-from labelproof.training.learner import SGD, Learner
+from labelproof.training.learner import SGD, Learner, softmax_of_net
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
 
@@ -76,20 +76,20 @@ class SAT:
         targets = F.one_hot(run.y, run.task.num_classes).float()
         return State(run.learner(sgd, label=linear), targets, torch.ones(run.task.size))
 
-    def predict(self, state: State, x: Tensor) -> Tensor:
-        """Softmax, (B, C)."""
-        return state.learner.net(x).softmax(1)
+    predict = softmax_of_net
 
     def warm_up(self, state: State, run: Run) -> Logs:
         """One epoch of cross-entropy on the given labels."""
-        learner = self.prepared(state, run)
+        learner = state.learner
+        learner.train_at(fn.cosine_decay(self.lr, run.epoch, self.epochs))
         for batch in run.batches(self.batch):
             run.step(learner, F.cross_entropy(learner.net(batch.views[0]), batch.y))
         return {}
 
     def adapt(self, state: State, run: Run) -> Logs:
         """One epoch: targets move first, then they are learnt."""
-        learner = self.prepared(state, run)
+        learner = state.learner
+        learner.train_at(fn.cosine_decay(self.lr, run.epoch, self.epochs))
         free = run.trusted(torch.zeros(run.task.size, device=run.device)) == 0
         for batch in run.batches(self.batch):
             logits = learner.net(batch.views[0])
@@ -109,12 +109,6 @@ class SAT:
             losses = losses - self.reverse * (logits.softmax(1) * logs).sum(1)
         weights = targets.max(1).values
         return (weights * losses).sum() / weights.sum()
-
-    def prepared(self, state: State, run: Run) -> Learner:
-        """The network in train mode at this epoch's learning rate."""
-        state.learner.net.train()
-        state.learner.set_lr(fn.cosine_decay(self.lr, run.epoch, self.epochs))
-        return state.learner
 
     def score(self, state: State, run: Run) -> None:
         """Clean probability: what the target gives the given label, (N,)."""

@@ -27,7 +27,7 @@ from labelproof.nets.heads import linear
 from labelproof.training import settings as hp
 from labelproof.training.batches import View
 from labelproof.training.learner import SGD, Learner
-from labelproof.training.protocol import About, Logs, Phase
+from labelproof.training.protocol import About, Logs, one_phase
 from labelproof.training.run import Run
 
 START = 1e-8  # spread of u and v at the start; at 0 itself the squares would have no slope
@@ -82,9 +82,7 @@ class SOP:
         """Probabilities, and the divergence of L_edl."""
         return fn.Objective(self.loss, self.gamma_c, self.beta)
 
-    def plan(self) -> tuple[Phase, ...]:
-        """One phase."""
-        return (Phase("train", self.epochs, self.train, leave=self.score),)
+    plan = one_phase
 
     def setup(self, run: Run) -> State:
         """One network with a linear head, and almost no noise."""
@@ -100,8 +98,7 @@ class SOP:
     def train(self, state: State, run: Run) -> Logs:
         """One epoch: each step moves the network and the factors of the batch."""
         learner = state.learner
-        learner.net.train()
-        learner.set_lr(self.learning_rate(run.epoch))
+        learner.train_at(self.learning_rate(run.epoch))
         views: tuple[View, ...] = ("weak", "strong") if self.consistency else ("weak",)
         for batch in run.batches(self.batch, views=views):
             # only these rows have a slope, and plain descent needs no memory of the others
@@ -117,8 +114,7 @@ class SOP:
         """A tenth at each step, or half a cosine."""
         if self.schedule == "cosine":
             return fn.cosine_decay(self.lr, epoch, self.epochs, self.lr_floor)
-        milestones = tuple(round(share * self.epochs) for share in self.decay_at)
-        return fn.step_decay(self.lr, epoch, milestones)
+        return fn.stair_decay(self.lr, epoch, self.epochs, self.decay_at)
 
     def losses(self, logits: Tensor, labels: Tensor, u: Tensor, v: Tensor) -> list[Tensor]:
         """L_CE + L_MSE (+ λ_B L_bal + λ_C L_con) (+ β L_kl), each a scalar.

@@ -25,7 +25,7 @@ from labelproof.functional.contrast import label_votes, nearest_by_angle
 from labelproof.nets.heads import linear
 from labelproof.training import settings as hp
 from labelproof.training.batches import Batch, View
-from labelproof.training.learner import SGD, Learner, OneNet
+from labelproof.training.learner import SGD, Learner, OneNet, softmax_of_net
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
 
@@ -95,18 +95,15 @@ class SSR:
         heads = {"label": linear, "compare": Compared} if self.consistency else {"label": linear}
         return OneNet(run.learner(sgd, **heads), torch.ones(run.task.size))
 
-    def predict(self, state: OneNet, x: Tensor) -> Tensor:
-        """Softmax, (B, C)."""
-        return state.learner.net(x).softmax(1)
+    predict = softmax_of_net
 
     def train(self, state: OneNet, run: Run) -> Logs:
         """One epoch: relabel, select, train."""
         learner = state.learner
         chosen = self.choose(state, run, view="weak")
         state.clean = run.trusted(chosen.given)
-        learner.net.train()
         rate = fn.cosine_decay(self.lr, run.epoch, self.epochs, self.lr_floor * self.lr)
-        learner.set_lr(rate)
+        learner.train_at(rate)
         rows = balanced(chosen.labels, chosen.selected, run.rng)
         kept = run.batches(self.batch, rows, (STRONG, STRONG), forever=True)
         for x, u in zip(kept, run.batches(self.batch, views=("weak", STRONG)), strict=False):

@@ -158,7 +158,7 @@ class UniCon:
     def learning_rate(self, run: Run) -> float:
         """A cosine that climbs again after its lowest point, or a step."""
         if self.schedule == "step":
-            return fn.step_decay(self.lr, run.epoch, (round(self.decay_at * self.epochs),))
+            return fn.stair_decay(self.lr, run.epoch, self.epochs, (self.decay_at,))
         lowest = self.lowest_at * self.epochs
         mirrored = lowest - abs(lowest - run.epoch)
         return fn.cosine_decay(self.lr, mirrored, lowest, self.lr_floor * self.lr)
@@ -223,9 +223,8 @@ class UniCon:
         if len(labelled) == 0:  # nothing to trust: another epoch on the given labels
             self.fit_given(learner, run, self.learning_rate(run))
             return
-        learner.net.train()
+        learner.train_at(self.learning_rate(run))
         peer.net.eval()
-        learner.set_lr(self.learning_rate(run))
         batches = run.batches(self.batch, labelled, VIEWS)
         others = run.batches(self.others(split.share), unlabelled, VIEWS, forever=True)
         for i, (x, u) in enumerate(pairs(batches, others)):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 
 from torch import nn
 
 from labelproof.errors import BadInput
+from labelproof.messages import did_you_mean
 from labelproof.nets import heads
 from labelproof.nets.heads import MultiHead, feature_width
 from labelproof.nets.inception_resnet_v2 import SMALLEST, InceptionResNetV2
@@ -127,8 +127,7 @@ def choose_net(shape: Shape, size: int) -> str:
 
 
 def _unknown(name: str) -> str:
-    near = difflib.get_close_matches(name, [*NETS, "auto"], n=1)
-    hint = f"did you mean '{near[0]}'? " if near else ""
+    hint = did_you_mean(name, [*NETS, "auto"])
     return f"There is no net '{name}'; {hint}Choose one of: auto, {', '.join(NETS)}."
 
 

@@ -21,13 +21,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from labelproof.errors import PeerLost
+from labelproof.errors import LOST, PeerLost
 from labelproof.nets.sockets import sockets
-
-LOST = (
-    "another process of this run ended, so this one stops too; everything up to the last "
-    "complete epoch is saved: continue with the same command and --resume."
-)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -95,9 +96,15 @@ def _statistics(x: Tensor, kind: torch.dtype, cut: Cut) -> tuple[Tensor, Tensor]
     buffer = None if x.dtype == kind else x.new_zeros(x.shape[1], dtype=kind)
     own = torch.stack(torch.batch_norm_update_stats(x, buffer, buffer, 0.0))
     means, variances = torch.stack(everyones(own), 1)
-    share = torch.tensor(cut.sizes, dtype=kind, device=x.device)[:, None] / cut.total
+    share = _shares(cut, kind, x.device)
     mean = (share * means).sum(0)
     return mean, (share * (variances + (means - mean).square())).sum(0)
+
+
+@lru_cache(maxsize=16)  # a run has two or three sizes of batches
+def _shares(cut: Cut, kind: torch.dtype, device: torch.device) -> Tensor:
+    """The share of each process in the rows, (processes, 1); copied to a GPU only once."""
+    return torch.tensor(cut.sizes, dtype=kind, device=device)[:, None] / cut.total
 
 
 def _by_channel(values: Tensor, x: Tensor, kind: torch.dtype | None = None) -> Tensor:

@@ -192,7 +192,8 @@ def find_labels(text: str, column: str | None, name: str) -> LabelColumn:
     labels = tuple(_value(text, span) for span in spans)
     blank = short or [number for number, label in enumerate(labels) if not label]
     if blank or not labels:
-        detail = f"{len(blank)} have none, first row {blank[0] + 1}" if blank else "it has no rows"
+        some = f"{len(blank)} {'has' if len(blank) == 1 else 'have'} none"
+        detail = f"{some}, first row {blank[0] + 1}" if blank else "it has no rows"
         raise BadInput(f"Every row of {name} needs a label, but {detail}; fill or drop these rows.")
     return LabelColumn(text=text, delimiter=delimiter, spans=spans, labels=labels)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from labelproof.errors import BadInput
+from labelproof.messages import closest
 from labelproof.noise.record import check_rate
 
 Option = str | bool
@@ -95,8 +95,8 @@ def _options(kind: str, given: Mapping[str, str]) -> dict[str, Option]:
 def _known(name: str, names: Mapping[str, object], what: str) -> None:
     if name in names:
         return
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.4)
-    hint = f"; did you mean {near[0]}?" if near else "."
+    near = closest(name, names, cutoff=0.4)
+    hint = f"; did you mean {near}?" if near is not None else "."
     choices = f"it may be {', '.join(names)}" if names else "there is none"
     raise BadInput(f"There is no {what} called {name!r}: {choices}{hint}")
 

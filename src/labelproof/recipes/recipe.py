@@ -1,6 +1,6 @@
 """Settings nobody should have to guess: defaults for a user's own data, and the published ones.
 
-docs/results.md tells how those for vectors were chosen. They stand in `recipes/METHOD.toml`:
+docs/tuning.md tells how those for vectors were chosen. They stand in `recipes/METHOD.toml`:
 
     [vectors]                    where `labelproof fit` starts from on a user's own vectors,
     [images]                     and on their images; settings left out are the record's
@@ -28,7 +28,6 @@ A method without a file has its record's defaults for all data, and no published
 
 from __future__ import annotations
 
-import difflib
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -40,6 +39,7 @@ from labelproof.data.examples import Kind
 from labelproof.data.readers.published.humans import SETS
 from labelproof.data.task import Views
 from labelproof.errors import BadInput
+from labelproof.messages import closest, did_you_mean
 from labelproof.methods import METHODS
 from labelproof.noise.noise_spec import KINDS
 from labelproof.recipes.sizing import shortened, suited
@@ -277,8 +277,7 @@ def _instead(name: str, experiment: str) -> str:
 def _spelling(text: str, known: list[str]) -> str:
     """A hint, if of all methods' recipes it is one of these that is spelt most like the text."""
     every = {name: None for method in METHODS for name in published_names(method)}
-    close = difflib.get_close_matches(text, every, n=1)
-    return f"did you mean {close[0]!r}? " if close and close[0] in known else ""
+    return did_you_mean(text, every) if closest(text, every) in known else ""
 
 
 def _is_experiment(text: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from itertools import compress
+from itertools import compress, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from labelproof.data.readers import find_duplicates
 from labelproof.data.task import Audit
 from labelproof.files import write_json
 from labelproof.judging import health, regions
-from labelproof.judging.groups import by_group
+from labelproof.judging.groups import Whole, by_group
 from labelproof.judging.link import entropy, vacuity
 from labelproof.judging.verdict import Judged
 from labelproof.run_files import HEALTH, HEALTH_LIST
@@ -28,6 +28,7 @@ from labelproof.run_files import HEALTH, HEALTH_LIST
 MOST = 20_000  # examples compared with each other
 KEPT = 200  # entries of a finding that health.json keeps
 CHUNK = 512
+Pair = tuple[int, int, float]  # two examples and their distance
 EDGE = 12  # of the thumbnails that stand for pictures
 SAID = {  # title, advice, and what the share is of, by kind
     "identical inputs with different labels": (
@@ -156,7 +157,7 @@ def measure(ended: Judged, audit: Audit, train: Examples) -> Iterable[Finding]:
         limit = health.near_limit(near, health.NEAR_PHOTOS if encoded else health.NEAR)
         place, same = rows.tolist(), health.near_duplicates(near, limit)
         pairs = [(place[a], place[b], apart) for a, b, apart in same]
-        yield from _near(pairs, task.y, train, len(rows))
+        yield from _near(pairs, task.y, train, rows)
         if audit.test_x is not None and len(audit.test_x):
             test = compared(len(audit.test_x))
             close = health.neighbours(_vectors(audit.test_x, test), vectors, 1)
@@ -165,8 +166,9 @@ def measure(ended: Judged, audit: Audit, train: Examples) -> Iterable[Finding]:
         far = health.outliers(near)
         yield _finding("outliers", _rows([(place[row], score) for row, score in far]), len(rows))
         yield _ordered(ended, train, vectors, near, rows)
-        beside = regions.sorted_by_class(task.y[rows])
-        yield _finding("rows sorted by class", (), len(rows), beside)
+        if not _read_by_class(train):
+            beside = regions.sorted_by_class(task.y[rows])
+            yield _finding("rows sorted by class", (), len(rows), beside)
         if ended.calibration.scores is not None:
             yield _failing(ended, near, rows)
         trusted = ~ended.table.suspect[rows]
@@ -188,12 +190,20 @@ def compared(size: int) -> Tensor:
     return chosen.sort().values
 
 
+def _read_by_class(train: Examples) -> bool:
+    """Whether the examples come from class folders, which are read one after another."""
+    about = train.about
+    return about.get("source") == "folder" and not (about.get("labels") or about.get("votes"))
+
+
 def _near(
-    pairs: Sequence[tuple[int, int, float]], labels: Tensor, train: Examples, size: int
+    pairs: Sequence[Pair], labels: Tensor, train: Examples, rows: Tensor
 ) -> Iterable[Finding]:
     """Pairs with different labels, identical ones apart, and pairs with the same label."""
+    groups = _identical(train, rows)
+    group = {row: number for number, one in enumerate(groups) for row in one}
+    pairs = [*_not_near(groups, pairs, labels), *pairs]
     differ = [pair for pair in pairs if labels[pair[0]] != labels[pair[1]]]
-    group = _identical(train) if differ else {}
     equal = [group.get(a, -1) == group.get(b, -2) for a, b, _ in differ]
     parts = {
         "identical inputs with different labels": list(compress(differ, equal)),
@@ -205,13 +215,33 @@ def _near(
     for kind, mine in parts.items():
         entries = [{"index": a, "other": b, "score": d} for a, b, d in mine]
         count = len({row for first, second, _ in mine for row in (first, second)})
-        yield _finding(kind, entries, size, count)
+        yield _finding(kind, entries, len(rows), count)
 
 
-def _identical(train: Examples) -> dict[int, int]:
-    """The group of each example whose input is that of another to the last bit."""
-    groups = find_duplicates(train).groups
-    return {row: number for number, group in enumerate(groups) for row in group}
+def _identical(train: Examples, rows: Tensor) -> list[list[int]]:
+    """Groups of compared examples whose inputs are the same to the last bit."""
+    some = set(rows.tolist())
+    groups = ([row for row in group if row in some] for group in find_duplicates(train).groups)
+    return [group for group in groups if len(group) > 1]
+
+
+def _not_near(groups: Sequence[Sequence[int]], pairs: Sequence[Pair], labels: Tensor) -> list[Pair]:
+    """Pairs of identical inputs that are no neighbours by angle: zeros, such as black pictures.
+
+    Each example is paired with the next of its group and label, and with one of another label.
+    """
+    found: dict[tuple[int, int], None] = {}
+    for group in groups:
+        label = {row: int(labels[row]) for row in group}
+        first = group[0]
+        other = next((row for row in group if label[row] != label[first]), None)
+        mixed = [(row, first if label[row] != label[first] else other) for row in group]
+        alike = pairwise(sorted(group, key=label.__getitem__))
+        same = [(a, b) for a, b in alike if label[a] == label[b]]
+        both = [(a, b) for a, b in (*same, *mixed) if b is not None]
+        found |= dict.fromkeys((min(pair), max(pair)) for pair in both)
+    known = {(a, b) for a, b, _ in pairs}
+    return [(a, b, 0.0) for a, b in found if (a, b) not in known]
 
 
 def _ordered(
@@ -302,11 +332,15 @@ def _groups(ended: Judged, train: Examples) -> list[dict[str, Any]]:
     if train.groups is None:
         return []
     table, task, judged = ended.table, ended.result.task, ended.calibration.judgement
-    right = None
-    if judged is not None:
+    right, whole = None, Whole()
+    if judged is not None and judged.trust.level != "none":
+        low, high = judged.noise_interval
+        whole = Whole(rate=judged.noise_rate, low=low, high=high, ambiguous=judged.trust.ambiguous)
         named = torch.from_numpy(judged.scores.argmax(1))
         right = torch.from_numpy(judged.posterior).gather(1, named[:, None]).squeeze(1)
-    found = by_group(train.groups, table.p_clean, table.suspect, task.y, task.num_classes, right)
+    found = by_group(
+        train.groups, table.p_clean, table.suspect, task.y, task.num_classes, right, whole
+    )
     return [asdict(one) for one in found]
 
 

@@ -87,9 +87,20 @@ def has_files(review: Reviewed) -> bool:
     return data.get("source") == "folder" or ("file" in columns and "id" not in columns)
 
 
+def below_fitted(review: Reviewed) -> str:
+    """The folders between the fitted folder and its training pictures, such as `train/`."""
+    data, fitted = review.record.get("data") or {}, (review.record.get("spec") or {}).get("data")
+    if data.get("source") != "folder" or not fitted:
+        return ""
+    root, whole = Path(str(data.get("path", ""))), Path(str(fitted))
+    if root == whole or not root.is_relative_to(whole):
+        return ""
+    return f"{root.relative_to(whole).as_posix()}/"
+
+
 def _data(review: Reviewed, shown: Shown, index: int, name: str) -> dict[str, Any]:
     if has_files(review):
-        return {"id": name, "image": f"{LOCAL}{quote(name)}"}
+        return {"id": name, "image": f"{LOCAL}{quote(below_fitted(review) + name)}"}
     text = shown.text(index)
     if text is not None:
         return {"id": name, "text": text}

@@ -21,7 +21,8 @@ from labelproof.csv_files import plain
 from labelproof.data.readers.file_names import printable
 from labelproof.errors import BadInput
 from labelproof.files import read_regular
-from labelproof.review.annotation_tools import CONTROL, LOCAL, REVIEWED
+from labelproof.report.sentences import many
+from labelproof.review.annotation_tools import CONTROL, LOCAL, REVIEWED, below_fitted
 from labelproof.runs.reviewed import Reviewed
 
 LARGEST = 2**30  # bytes
@@ -79,7 +80,7 @@ def in_words(found: Answers) -> str:
     names = {"keep": "kept", "accept": "changed as suggested", "change": "changed otherwise",
              "skip": "skipped"}  # fmt: skip
     parts = ", ".join(f"{kinds[kind]:,} {name}" for kind, name in names.items() if kinds[kind])
-    text = f"{len(found.wishes):,} new decisions" + (f" ({parts})" if parts else "")
+    text = many(len(found.wishes), "new decision") + (f" ({parts})" if parts else "")
     return text + (f", {found.unchanged:,} already decided that way" if found.unchanged else "")
 
 
@@ -182,6 +183,7 @@ def _answers(
 ) -> Iterator[Answer]:
     ids, given = review.ids(), review.rows.labels().tolist()
     by_name = {name: index for index, name in enumerate(ids)}
+    folders = below_fitted(review)
     codes = review.codes()
     for record in records:
         if not isinstance(record, dict):
@@ -190,7 +192,7 @@ def _answers(
         label = _label(record.get(CONTROL))
         if (label is None and not skipped) or record.get("reviewed", True) not in TRUE:
             continue
-        index = _index(record, by_name, len(ids))
+        index = _index(record, by_name, len(ids), folders)
         told = record.get("given")
         if index is None or (told is not None and codes.get(str(told)) != given[index]):
             notes.append(f"not an example of this run: {_called(record)}")
@@ -209,7 +211,9 @@ def _label(value: Any) -> str | None:
     return None if value is None or str(value).strip() == "" else str(value)
 
 
-def _index(record: Mapping[str, Any], by_name: Mapping[str, int], size: int) -> int | None:
+def _index(
+    record: Mapping[str, Any], by_name: Mapping[str, int], size: int, folders: str
+) -> int | None:
     """The example of a record: by `index`, else by its name, else by its picture."""
     text = str(record.get("index", "")).removesuffix(".0")
     if text.isdigit():
@@ -218,7 +222,8 @@ def _index(record: Mapping[str, Any], by_name: Mapping[str, int], size: int) -> 
         if str(record.get(name)) in by_name:
             return by_name[str(record[name])]
     image = str(record.get("image", ""))
-    return by_name.get(unquote(image.removeprefix(LOCAL))) if image.startswith(LOCAL) else None
+    file = unquote(image.removeprefix(LOCAL)) if image.startswith(LOCAL) else ""
+    return by_name.get(file.removeprefix(folders), by_name.get(file))
 
 
 def _called(record: Mapping[str, Any]) -> str:

@@ -1,20 +1,23 @@
-"""Fitting again from the page: the command, and the same command running in the background."""
+"""Fitting again from the page: a spec that a process in the background carries out."""
 
 from __future__ import annotations
 
-import json
 import shlex
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from labelproof.errors import BadInput
-from labelproof.run_files import METRICS, REFIT_LOG
-from labelproof.runs.folder import free_name
+from labelproof.files import write_json
+from labelproof.run_files import REFIT, REFIT_LOG
+from labelproof.runs.folder import free_name, history_so_far
 from labelproof.runs.reviewed import Reviewed
+from labelproof.runs.spec import RunSpec, load_spec
 
+CHILD = "labelproof.cli.fit_child"  # the module that fits; its output is the log
 PATIENCE = 10.0  # seconds an interrupted fit has to save what it has
 
 
@@ -27,26 +30,39 @@ class Again:
         self._out = self._free()
 
     def command(self) -> str:
-        """What a person would type."""
-        return shlex.join(["labelproof", *self._arguments()])
+        """What a person would type to the same end."""
+        run, out = shlex.quote(str(self._review.folder)), shlex.quote(str(self._out))
+        data = f"{shlex.quote(self._review.named)} " if self._review.named else ""
+        return f"labelproof fit {data}--from {run} --reviewed {run} --out {out}"
 
-    def _arguments(self) -> list[str]:
-        run = str(self._review.folder)
-        data = [self._review.named] if self._review.named else []
-        return ["fit", *data, "--from", run, "--reviewed", run, "--out", str(self._out)]
-
-    def start(self) -> None:
-        """Start the command, unless it runs already.
+    def spec(self) -> RunSpec:
+        """The run's own spec with the reviewed labels, into a folder of its own.
 
         Raises:
-            BadInput: If it does.
+            BadInput: If nobody said where the data is.
+        """
+        spec = load_spec(self._review.folder, self._review.named)
+        if spec.data is None:
+            raise BadInput(
+                f"{self._review.folder} does not say where its data is; name it: "
+                f"labelproof review {self._review.folder} --data DATA"
+            )
+        return replace(spec, reviewed=self._review.folder, out=self._out)
+
+    def start(self) -> None:
+        """Start the fit, unless one runs already.
+
+        Raises:
+            BadInput: If one does, or if nobody said where the data is.
         """
         if self._process and self._process.poll() is None:
             raise BadInput("a fit is running already.")
         self._out = self._free()
+        job = self._review.folder / REFIT
+        write_json(job, {"spec": self.spec().describe(), "command": self.command()})
         with (self._review.folder / REFIT_LOG).open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "labelproof", *self._arguments()],
+                [sys.executable, "-m", CHILD, str(job)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -70,7 +86,7 @@ class Again:
         """End a running fit as Ctrl-C would; it can be resumed."""
         if self._process is None or self._process.poll() is not None:
             return
-        self._process.send_signal(signal.SIGINT)
+        self._process.send_signal(signal.SIGTERM)  # a shell may have it ignore Ctrl-C
         try:
             self._process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
@@ -84,9 +100,9 @@ class Again:
 
 def _epochs_done(folder: Path) -> int:
     try:
-        lines = (folder / METRICS).read_text(encoding="utf-8").splitlines()
-        return int(json.loads(lines[-1])["epoch"]) if lines else 0
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        lines = history_so_far(folder)
+        return int(lines[-1]["epoch"]) if lines else 0
+    except (ValueError, KeyError, TypeError, RecursionError):
         return 0
 
 

@@ -216,10 +216,8 @@ def _json(work: Callable[[Request], Any]) -> Handler:
 
 
 def _run(desk: Desk) -> dict[str, Any]:
-    record = desk.review.record
     return {
         "folder": str(desk.review.folder),
-        "data": str((record.get("reading") or {}).get("data") or ""),
         "size": len(desk.review.rows),
         "kind": "images" if desk.pictures else "vectors",
         "classes": desk.review.classes,

@@ -8,9 +8,7 @@ are in its metadata. Where an encoder made vectors of pictures, it is inside too
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +20,11 @@ from torch.nn.functional import interpolate
 import labelproof
 from labelproof.data.encoders.encoder_protocol import Batch
 from labelproof.data.encoders.module_graph import graph_bytes
+from labelproof.data.encoders.onnx_graphs import joined
 from labelproof.data.encoders.picture_encoding import PictureEncoding
 from labelproof.data.optional_packages import need
 from labelproof.errors import BadInput, RunFailed
-from labelproof.files import write_json, written_whole
+from labelproof.files import folder_written_whole, write_json, written_whole
 from labelproof.functional.waves import Waves, random_waves, with_waves
 from labelproof.run_files import RUN
 from labelproof.runs.load import Loaded, place_of
@@ -155,8 +154,7 @@ def export_folder(folder: Path, loaded: Loaded, out: Path) -> None:
     _check_parent(out)
     if out.exists():
         raise BadInput(f"{out} exists already; name another --out.")
-    aside = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.absolute().parent))
-    try:
+    with folder_written_whole(out) as aside:
         for name in MODEL_PARTS:
             if name != RUN and (folder / name).is_file():
                 shutil.copyfile(folder / name, aside / name)
@@ -167,9 +165,6 @@ def export_folder(folder: Path, loaded: Loaded, out: Path) -> None:
         write_json(aside / RUN, record)
         write_manifest(aside)
         aside.chmod(folder.stat().st_mode)
-        os.replace(aside, out)
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
 
 
 def _check_parent(out: Path) -> None:
@@ -205,12 +200,7 @@ def with_encoder(network: Any, encoding: PictureEncoding) -> Any:
     """The encoder's graph before the network's, which goes from vectors `x` to `probabilities`."""
     onnx = need("onnx", "export", "the export to ONNX")
     front = _halved(onnx, encoding.encoder().graph(encoding.shape))
-    version = max(_opset(front), _opset(network))
-    front, network = (_converted(onnx, model, version) for model in (front, network))
-    front.ir_version = network.ir_version = max(front.ir_version, network.ir_version)
-    network = onnx.compose.add_prefix(network, "net_")
-    made = onnx.compose.merge_models(front, network, io_map=[("halved", "net_x")])
-    del made.graph.output[:]
+    made = joined(onnx, front, network, "net_", ("halved", "x"))
     node = onnx.helper.make_node("Identity", ["net_probabilities"], ["probabilities"])
     made.graph.node.append(node)
     sides = ["batch", None]
@@ -264,13 +254,3 @@ def _halved(onnx: Any, model: Any) -> Any:
     del model.graph.output[:]
     model.graph.output.append(value("halved", onnx.TensorProto.FLOAT, ["batch", None]))
     return model
-
-
-def _opset(model: Any) -> int:
-    return max(int(found.version) for found in model.opset_import if found.domain == "")
-
-
-def _converted(onnx: Any, model: Any, version: int) -> Any:
-    if _opset(model) == version:
-        return model
-    return onnx.version_converter.convert_version(model, version)

@@ -8,9 +8,6 @@ a transformer; all three where both stand side by side.
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -34,7 +31,7 @@ from labelproof.data.encoders.texts import (
 )
 from labelproof.data.optional_packages import need
 from labelproof.errors import BadInput
-from labelproof.files import write_json
+from labelproof.files import folder_written_whole, write_json
 from labelproof.runs.export import Whole, check_close
 from labelproof.runs.model import Model
 
@@ -140,14 +137,10 @@ def export_texts(model: Model, encoder: AnyTexts, out: Path) -> None:
     if out.exists() or not out.absolute().parent.is_dir():
         problem = "exists already" if out.exists() else "cannot be made: its parent is missing"
         raise BadInput(f"{out} {problem}; name another --out.")
-    aside = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.absolute().parent))
-    try:
+    with folder_written_whole(out) as aside:
         _write(model, encoder, aside)
         _check(model, encoder, aside)
         aside.chmod(0o755)
-        os.replace(aside, out)
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
 
 
 def _write(model: Model, encoder: AnyTexts, folder: Path) -> None:

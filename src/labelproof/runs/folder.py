@@ -38,6 +38,7 @@ from labelproof.run_files import (
     CALIBRATION,
     FOLDS,
     LABELS,
+    METRICS,
     MODEL,
     REPORT,
     RUN,
@@ -190,6 +191,12 @@ def read_record(folder: Path) -> dict[str, Any]:
     """run.json of a folder."""
     path = folder / RUN
     if not path.is_file():
+        columns = sorted(one.parent.name for one in folder.glob(f"*/{RUN}"))
+        if columns and (folder / LABELS).is_file():
+            raise BadInput(
+                f"{folder} holds the runs of several columns (--multilabel); name the folder of "
+                f"one column, such as {folder / columns[0]}."
+            )
         raise BadInput(
             f"{folder} is not a run folder: it has no run.json; name the folder of a run."
         )
@@ -234,6 +241,15 @@ def read_summary(folder: Path) -> dict[str, Any]:
             "finish it with `labelproof fit ... --resume`, or copy it again."
         )
     return read_json(path, SummaryRecord, "restore the run folder")
+
+
+def history_so_far(folder: Path) -> list[dict[str, Any]]:
+    """The epochs of a run that may be under way; a line that is being written is left out."""
+    try:
+        text = (folder / METRICS).read_text(encoding="utf-8")
+    except OSError:
+        return []
+    return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("}\n")]
 
 
 def _compare(folder: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:

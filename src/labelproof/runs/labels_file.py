@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from labelproof.csv_files import long_cells, plain, safe, write_csv
+from labelproof.csv_files import OWN_COLUMNS, long_cells, plain, safe, write_csv
 from labelproof.errors import BadInput
 from labelproof.judging.label_table import Codes, LabelRows, Names, Numbers
 from labelproof.run_files import LABELS
@@ -152,7 +152,6 @@ def _codes(path: Path, names: tuple[str, ...], code: dict[str, int]) -> Codes:
         ) from None
 
 
-PREFIX = "labelproof_"
 Columns = dict[str, list[Any]]
 
 
@@ -179,7 +178,7 @@ def label_columns(
         "suspect": rows.suspect[order].tolist(),
         "decision": [kinds.get(index, "") for index in range(len(rows))],
     }
-    return {PREFIX + name: values for name, values in columns.items()}
+    return {OWN_COLUMNS + name: values for name, values in columns.items()}
 
 
 def spread(columns: Columns, places: Sequence[int], size: int) -> Columns:

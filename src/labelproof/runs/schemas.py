@@ -68,6 +68,13 @@ class AnyRecord(Struct):
     reading: dict[str, Any] | None = None
 
 
+class RefitRecord(Struct):
+    """fit-again.json; a spec checks itself."""
+
+    spec: dict[str, Any]
+    command: str
+
+
 class RunRecord(Struct):
     """run.json."""
 
@@ -185,6 +192,7 @@ class JoinedRecord(Struct):
 
     why: str
     linear_share: Share = 0.0
+    forest_share: Share = 0.0
     fold_networks: Count | UnsetType = UNSET  # runs of old do not say
 
 
@@ -293,7 +301,7 @@ class GroupRecord(Struct):
 
     name: str
     size: Count
-    wrong: Share
+    wrong: Share | None
     low: Share
     high: Share
     suspects: Count
@@ -317,10 +325,11 @@ class CrowdRecord(Struct):
 
 
 class PartnerRecord(Struct):
-    """calibration.json: how much a softmax regression adds to the network's scores."""
+    """calibration.json: how much a regression and a forest add to the network's scores."""
 
     network: Annotated[float, Meta(ge=-1e15, le=1e15)]
     linear: Annotated[float, Meta(ge=-1e15, le=1e15)]
+    trees: Annotated[float, Meta(ge=-1e15, le=1e15)] = 0.0
 
 
 class LinkRecord(Struct):

@@ -37,7 +37,7 @@ class RunSpec:
     flip: bool | None = None  # whether a mirrored image keeps its label; None: as the data says
     noise: str | None = None  # label noise put in on purpose, such as symmetric:0.4
     reviewed: Path | None = None  # an earlier run whose reviewed labels are held fixed
-    method: str = AUTO  # DPC, joined with a softmax regression where held-out labels say so
+    method: str = AUTO  # DPC, joined with other models where held-out labels say so
     recipe: str | None = None  # published settings to start from
     settings: Mapping[str, Any] = field(default_factory=dict)  # changes to the method's settings
     net: str = "auto"
@@ -75,7 +75,7 @@ class RunSpec:
 
     @property
     def joins(self) -> bool:
-        """Whether a softmax regression may predict along with the method."""
+        """Whether other models may predict along with the method."""
         return self.method == AUTO and self.recipe is None
 
     @property

@@ -6,7 +6,7 @@ Shapes: N training examples, M examples to predict, C classes, D features.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, get_args
 from warnings import warn
@@ -29,7 +29,7 @@ from labelproof.data.encoders.apply import encoded
 from labelproof.data.encoders.choose import AUTO, NONE
 from labelproof.data.encoders.picture_encoding import PictureEncoding, encode_like
 from labelproof.data.examples import Examples
-from labelproof.data.labels import refuse_missing
+from labelproof.data.labels import refuse_missing, several_in_one
 from labelproof.data.merged_names import alike, merged
 from labelproof.data.readers.arrays import as_inputs
 from labelproof.data.readers.frames import (
@@ -39,19 +39,20 @@ from labelproof.data.readers.frames import (
     from_texts,
     needs_encoding,
 )
+from labelproof.data.readers.own_columns import without_own
 from labelproof.data.readers.picture_lists import are_pictures, stacked
 from labelproof.data.readers.vote_table import annotator_names, encode_votes, is_votes
-from labelproof.data.votes import Votes
-from labelproof.errors import BadInput
+from labelproof.errors import BadInput, Note
 from labelproof.judging import How
-from labelproof.judging.agreement import annotator_quality, label_quality
-from labelproof.judging.crowd_em import Crowd
+from labelproof.judging.agreement import label_quality
 from labelproof.judging.label_table import LabelTable
 from labelproof.judging.verdict import Judged
 from labelproof.nets import VECTOR_NETS
 from labelproof.pipeline import Given, run
 from labelproof.runs.model import Prediction, in_double, model_of
 from labelproof.runs.spec import RunSpec
+from labelproof.sklearn.found_tables import annotator_table, as_table
+from labelproof.sklearn.row_matching import hashes_of, index_of
 from labelproof.training.log import reporter_for
 from labelproof.training.protocol import Method
 
@@ -115,6 +116,8 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         n_features_in_: D.
         feature_names_in_: names of the columns, where X was a frame.
         n_iter_: epochs that were trained.
+        row_index_: the index of the frame X, by which `add_findings` matches rows; else None.
+        row_hashes_: a number for each row of the frame X, to check that; else None.
     """
 
     def __init__(
@@ -151,8 +154,8 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
         Args:
             X: vectors (N, D), images as an array or a list (of PIL too), texts or a frame.
-            y: a label per example, (N,); or the labels of A annotators, (N, A), blank, NaN or
-                negative where one gave none. The columns of a frame name the annotators.
+            y: a label per example, (N,); or the labels of A annotators, (N, A), blank, NaN or -1
+                where one gave none. The columns of a frame name the annotators.
         """
         how = self._how()
         examples = self._examples(X, y)
@@ -173,6 +176,7 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         reporter = reporter_for(Console(stderr=True)) if self.verbose else None
         self._encoding = examples if examples.encoder is not None else None
         self._keep(run(spec, given, reporter=reporter))
+        self.row_index_, self.row_hashes_ = index_of(X), hashes_of(X)
         return self
 
     def predict(self, X: Any) -> Array:
@@ -237,6 +241,7 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 f"expected two classes or more, but there is one class, {self.classes_[0]}."
             )
         names = tuple(map(str, self.classes_))
+        _tell(several_in_one(codes, names))
         return self._encoded(replace(inputs, labels=codes.astype(np.int64), classes=names))
 
     def _column(self, y: Any) -> Array:
@@ -251,19 +256,20 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         if self.merge_labels:
             stripped = np.array([name.strip() for name in column.tolist()], dtype=object)
             return merged([stripped])[0]
-        same = alike(sorted(names))
-        if same:
-            warn(
-                f"some classes differ only in capitals or blanks ({same}); merge_labels=True "
-                "merges each pair into one class",
-                stacklevel=4,
-            )
+        _tell(_alike(names))
         return column
 
     def _voted(self, inputs: Examples, X: Any, y: Any) -> Examples:
         """Inputs with the labels of several annotators, (N, A); sets `classes_`."""
         check_consistent_length(X, y)
-        coded = encode_votes(y, annotator_names(y), what="the votes y", merge=self.merge_labels)
+        coded = encode_votes(
+            y,
+            annotator_names(y),
+            what="the votes y",
+            merge=self.merge_labels,
+            advice=", or leave them out of X and y",
+        )
+        _tell((*coded.votes.notes, *_alike(coded.classes)))
         whole = all(name.isdigit() for name in coded.classes)
         self.classes_ = np.array(coded.classes, dtype=np.int64 if whole else object)
         return replace(inputs, labels=coded.labels, classes=coded.classes, votes=coded.votes)
@@ -275,6 +281,8 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def _inputs(self, X: Any, *, reset: bool, like: Examples | None = None) -> Examples:
         """Vectors by scikit-learn's checks, frames and texts by their encoder, images by ours."""
+        X, own = without_own(X)
+        _tell(own if reset else ())
         if are_texts(X, like):
             return from_texts(Handed(x=X, y=_blank(X, like), name="X"), like)
         if needs_encoding(X, like):
@@ -358,22 +366,19 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         return self.model_.predict(self._inputs(X, reset=False, like=self._encoding).x)
 
 
-def annotator_table(votes: Votes, crowd: Crowd, *, trusted: bool) -> Any:
-    """How good every annotator is: a pandas frame, or an array of records."""
-    quality = annotator_quality(votes, crowd, trusted=trusted)
-    numbers = {name: values.numpy() for name, values in vars(quality).items()}
-    return as_table({"annotator": np.array(votes.annotators, dtype=object), **numbers})
+def _alike(names: Iterable[str]) -> tuple[str, ...]:
+    """A note on classes that differ in capitals or blanks alone."""
+    same = alike(sorted(names))
+    advice = "merge_labels=True merges each pair into one class"
+    return (f"some classes differ only in capitals or blanks ({same}); {advice}",) if same else ()
+
+
+def _tell(notes: Iterable[str]) -> None:
+    """Notes as warnings, at the line that calls `fit`."""
+    for note in notes:
+        warn(note, Note, stacklevel=5)
 
 
 def _blank(X: Any, like: Examples | None) -> Array | None:
     """Labels that stand for the real ones, which are checked apart from the inputs."""
     return np.arange(len(X)) % 2 if like is None else None
-
-
-def as_table(columns: dict[str, Array]) -> Any:
-    """Columns as a pandas frame, or where pandas is missing as an array of records."""
-    try:
-        import pandas
-    except ImportError:
-        return np.rec.fromarrays(list(columns.values()), names=list(columns))  # type: ignore[call-overload]
-    return pandas.DataFrame(columns)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from labelproof.judging.numbers import log_softmax
 from labelproof.runs.labels_file import Columns, label_columns
 from labelproof.runs.reviewed import open_review
 from labelproof.sklearn.estimator import NoisyLabelClassifier
+from labelproof.sklearn.row_matching import Rows, Trained, hashes_of, of_run, places
 
 RANKINGS = ("self_confidence", "normalized_margin")
 
@@ -181,21 +183,30 @@ def add_findings(data: Any, found: str | Path | NoisyLabelClassifier) -> Any:
     `labelproof_suspect` and `labelproof_decision`. The original columns stay in place; columns of
     an earlier call are replaced.
 
+    Rows are matched by the column of ids that the run used, where the data has
+    it. A classifier that was fitted on a frame matches rows by the index of that frame. Otherwise
+    rows must be in the order of the training data; one that contradicts the frame's index or the
+    labels of the run is refused.
+
     Args:
-        data: a `pandas.DataFrame` or a `datasets.Dataset` with the rows of the training data, in
-            the same order.
+        data: a `pandas.DataFrame` or a `datasets.Dataset` with rows of the training data.
         found: the folder of a finished run, or a fitted classifier.
 
     Raises:
-        BadInput: if the data is of another kind or has another number of rows.
+        BadInput: if the data is of another kind, or its rows cannot be matched.
     """
-    columns = _columns(found)
+    trained = _trained(found)
     pandas, datasets = sys.modules.get("pandas"), sys.modules.get("datasets")
     if pandas is not None and isinstance(data, pandas.DataFrame):
-        _check(len(data), columns)
+        cells = {str(name): data[name].tolist for name in data.columns if isinstance(name, str)}
+        names = vars(found).get("feature_names_in_") if trained.hashes is not None else None
+        hashes = None if names is None else hashes_of(data, list(names))
+        rows = Rows(size=len(data), columns=cells, index=data.index, hashes=hashes)
+        columns = _ordered(rows, trained)
         return data.drop(columns=list(columns), errors="ignore").assign(**columns)
     if datasets is not None and isinstance(data, datasets.Dataset):
-        _check(len(data), columns)
+        cells = {name: partial(_values, data, name) for name in data.column_names}
+        columns = _ordered(Rows(size=len(data), columns=cells), trained)
         kept = data.remove_columns([name for name in columns if name in data.column_names])
         for name, values in columns.items():
             kept = kept.add_column(name, values)
@@ -206,19 +217,22 @@ def add_findings(data: Any, found: str | Path | NoisyLabelClassifier) -> Any:
     )
 
 
-def _columns(found: str | Path | NoisyLabelClassifier) -> Columns:
-    if isinstance(found, NoisyLabelClassifier):
-        table = found.label_table_
-        return label_columns(table.rows(), [str(name) for name in found.classes_])
-    review = open_review(Path(found))
-    kinds = {index: str(one.decision) for index, one in review.decisions.latest.items()}
-    return label_columns(review.rows, review.classes, review.decisions.labels(), kinds)
+def _trained(found: str | Path | NoisyLabelClassifier) -> Trained:
+    if not isinstance(found, NoisyLabelClassifier):
+        return of_run(open_review(Path(found)))
+    table = found.label_table_
+    columns = label_columns(table.rows(), [str(name) for name in found.classes_])
+    kept = vars(found)  # a classifier of an earlier version has kept less
+    index, hashes = kept.get("row_index_"), kept.get("row_hashes_")
+    return Trained(columns=columns, index=index, hashes=hashes)
 
 
-def _check(size: int, columns: Columns) -> None:
-    known = len(next(iter(columns.values())))
-    if size != known:
-        raise BadInput(
-            f"expected the {known} rows of the training data, but got {size}; give the rows that "
-            "were trained on, in their order."
-        )
+def _ordered(rows: Rows, trained: Trained) -> Columns:
+    """The findings in the order of the rows."""
+    order = places(rows, trained)
+    return {name: [values[place] for place in order] for name, values in trained.columns.items()}
+
+
+def _values(data: Any, name: str) -> list[Any]:
+    """The cells of a column of a data set."""
+    return list(data[name])

@@ -164,3 +164,10 @@ def _all(raw: Tensor, rows: Tensor, together: Ranks) -> Tensor:
     """The whole batch, on this thread: exchanges must come in the same order everywhere."""
     whole = len(raw) == len(rows)
     return raw if whole else gather_rows(raw, together.cut(len(rows)))
+
+
+def mean_of_steps(values: Sequence[Tensor]) -> float:
+    """The mean of a number of each step, read from the device once; 0 without steps."""
+    if not values:
+        return 0.0
+    return float(sum(value / len(values) for value in torch.stack([*values]).tolist()))

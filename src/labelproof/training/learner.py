@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -97,6 +97,11 @@ class Learner:
         for group in self.optimiser.param_groups:
             group["lr"] = lr * group.get("scale", 1.0)  # layers of a pretrained trunk have theirs
 
+    def train_at(self, lr: float) -> None:
+        """Put the network into training mode, and use this learning rate."""
+        self.net.train()
+        self.set_lr(lr)
+
 
 Pair = tuple[Learner, Learner]
 
@@ -115,6 +120,22 @@ class TwoNets:
 
     learners: Pair
     clean: Tensor  # (N,) as of one network, mean of the two
+
+
+class WithLearner(Protocol):
+    """The state of a method that predicts by one network, whatever else it keeps."""
+
+    learner: Learner
+
+
+def softmax_of_net(_method: object, state: WithLearner, x: Tensor) -> Tensor:
+    """`predict` of a method with one network: its softmax, (B, C)."""
+    return state.learner.net(x).softmax(1)
+
+
+def copied(learner: Learner) -> dict[str, Tensor]:
+    """Weights and statistics of a network as they are now."""
+    return {name: value.detach().clone() for name, value in learner.net.state_dict().items()}
 
 
 def mean_logits(pair: Pair, x: Tensor) -> Tensor:

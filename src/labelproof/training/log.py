@@ -102,6 +102,11 @@ class Parts(Reporter):
         self._inner.close()
 
 
+def bar_in_terminal(console: Console, *columns: ProgressColumn) -> Progress:
+    """Bars that only a terminal shows, and that vanish at their end; rich's columns if none."""
+    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+
+
 class Live(Reporter):
     """A bar with epoch, phase, selected share, accuracy when known, and the time left."""
 

@@ -25,6 +25,25 @@ class Phase:
     leave: Callable[[Any, Run], None] | None = None
 
 
+class OneStage(Protocol):
+    """A method that does the same in every epoch and scores the labels after the last."""
+
+    @property
+    def epochs(self) -> int:
+        """Epochs of the whole plan."""
+
+    def train(self, state: Any, run: Run) -> Logs:
+        """One epoch."""
+
+    def score(self, state: Any, run: Run) -> None:
+        """Fill in `state.clean`."""
+
+
+def one_phase(method: OneStage) -> tuple[Phase, ...]:
+    """`plan` of such a method."""
+    return (Phase("train", method.epochs, method.train, leave=method.score),)
+
+
 class State(Protocol):
     """Everything that changes, as a dataclass the method defines. The engine saves all of it.
 

@@ -20,8 +20,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from labelproof.errors import BadInput, PeerLost, RunFailed
-from labelproof.nets.exchange import LOST, Cut
+from labelproof.errors import LOST, BadInput, PeerLost, RunFailed
+from labelproof.nets.exchange import Cut
 
 T = TypeVar("T")
 # a process that ends closes its connections at once; a long wait is for one that reads or writes
@@ -56,14 +56,19 @@ def now() -> Ranks:
 
 
 @contextmanager
-def joined(environment: Mapping[str, str] = os.environ) -> Iterator[Ranks]:
-    """Join the processes that `torchrun` started; without it, this one is alone."""
+def joined(environment: Mapping[str, str] = os.environ, device: str = "auto") -> Iterator[Ranks]:
+    """Join the processes that `torchrun` started; without it, this one is alone.
+
+    Args:
+        environment: where `torchrun` says who this process is.
+        device: what the user wants to compute on; a name as for `pick_device`.
+    """
     if int(environment.get("WORLD_SIZE", "1")) < 2 or dist.is_initialized():
         yield now()
         return
-    cuda = torch.cuda.is_available()
+    cuda = device.split(":")[0] in ("auto", "cuda") and torch.cuda.is_available()
     if cuda:
-        torch.cuda.set_device(local_device(environment))
+        torch.cuda.set_device(local_device(device, environment))
     dist.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo", timeout=PATIENCE)
     yield now()
     # not after an error: others would wait for this process, which ends instead
@@ -72,13 +77,24 @@ def joined(environment: Mapping[str, str] = os.environ) -> Iterator[Ranks]:
     dist.destroy_process_group()
 
 
-def local_device(environment: Mapping[str, str] = os.environ) -> torch.device:
-    """The CUDA device of this process: one each."""
+def local_device(name: str = "cuda", environment: Mapping[str, str] = os.environ) -> torch.device:
+    """The CUDA device of this process: one each; one with a number suits a single process."""
     place, count = int(environment.get("LOCAL_RANK", "0")), torch.cuda.device_count()
+    processes = max(place + 1, int(environment.get("LOCAL_WORLD_SIZE", "1")))
+    if ":" in name:
+        number = name.split(":")[1]
+        if not number.isdigit() or int(number) >= count:
+            raise BadInput(f"there is no device {name!r} here; use auto.")
+        if processes > 1:
+            raise BadInput(
+                f"expected a device for each process on this machine, but {name} is a single one; "
+                "use --device cuda, which gives every process its own."
+            )
+        return torch.device("cuda", int(number))
     if place >= count:
         raise BadInput(
-            f"expected a CUDA device for each process on this machine, but there are {count}; "
-            f"start {count} processes with --nproc-per-node, or compute with --device cpu."
+            f"expected a CUDA device for each process, but this machine has {count}; use "
+            f"--nproc-per-node {count}, or compute with --device cpu."
         )
     return torch.device("cuda", place)
 

@@ -220,8 +220,8 @@ def pick_device(name: str) -> torch.device:
     """`auto` is CUDA, then MPS, then the CPU."""
     there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     usable = [kind for kind, yes in there.items() if yes] + ["cpu"]
-    if name in ("auto", "cuda") and there["cuda"] and ranks.now().world > 1:
-        return ranks.local_device()
+    if name.split(":")[0] in ("auto", "cuda") and there["cuda"] and ranks.now().world > 1:
+        return ranks.local_device(name)
     if name == "auto":
         return torch.device(usable[0])
     if name.split(":")[0] not in usable:

@@ -8,7 +8,6 @@ into values.
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -16,6 +15,7 @@ from types import UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from labelproof.errors import BadInput
+from labelproof.messages import did_you_mean
 
 T = TypeVar("T")
 
@@ -95,9 +95,7 @@ LambdaU = (
 
 def nearest(word: str, known: list[str]) -> str:
     """A hint for a misspelt name: the closest known one, and all of them."""
-    close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
-    hint = f"did you mean {close[0]!r}? " if close else ""
-    return f"{hint}known: {', '.join(known)}"
+    return f"{did_you_mean(word, known)}known: {', '.join(known)}"
 
 
 def settings_of(record: Any) -> dict[str, Any]:

@@ -5,14 +5,13 @@ of the batch. Images arrive as uint8 (B, H, W, 3) and leave as float32 (B, 3, h,
 (B, D).
 """
 
-from labelproof.views.defaults import PUBLISHED, image_statistics, vector_statistics
+from labelproof.views.defaults import image_statistics, vector_statistics
 from labelproof.views.image_views import ImageViews
 from labelproof.views.policies import RandAugment
 from labelproof.views.sheet import views_sheet
 from labelproof.views.vector_views import VectorViews
 
 __all__ = [
-    "PUBLISHED",
     "ImageViews",
     "RandAugment",
     "VectorViews",

@@ -124,15 +124,6 @@ def image_views(train: Examples) -> ImageViews:
     return replace(views, padding=max(1, edge // 8), cutout=edge // 2)
 
 
-Colour = tuple[float, float, float]
-
-# Mean and standard deviation of each channel, of pixels in [0, 1], as the recipes have them.
-PUBLISHED: dict[str, tuple[Colour, Colour]] = {
-    "cifar10": ((0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)),
-    "cifar100": ((0.507, 0.487, 0.441), (0.267, 0.256, 0.276)),
-    "imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
-}
-
 CHUNK = 2**22  # numbers held in double precision at a time
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ from torch import Tensor
 from labelproof.data.examples import Inputs
 from labelproof.data.task import Views
 from labelproof.errors import BadInput
+from labelproof.files import written_whole
 from labelproof.views.image_views import ImageViews
 
 if TYPE_CHECKING:
@@ -93,14 +93,11 @@ def _vectors(plain: Tensor, weak: list[Tensor], strong: list[Tensor]) -> Figure:
 
 
 def _saved(figure: Figure, path: Path) -> Path:
-    aside = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(aside, format="png")
-        os.replace(aside, path)
+        with written_whole(path) as aside:
+            figure.savefig(aside, format="png")
     except OSError as error:
-        with contextlib.suppress(OSError):
-            aside.unlink()
         reason = error.strerror or str(error)
         raise BadInput(
             f"The picture of the views cannot be written to {path} ({reason}); give another file."

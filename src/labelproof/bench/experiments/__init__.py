@@ -1,1 +1,1 @@
-"""One file an experiment; `EXPERIMENTS` in `registry` names them all."""
+"""One file an experiment; `NAMES` in `bench.asked` lists them all."""

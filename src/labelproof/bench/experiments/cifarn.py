@@ -6,9 +6,9 @@ from pathlib import Path
 
 from labelproof.bench import published_numbers as published
 from labelproof.bench.asked import chosen
-from labelproof.bench.cell import Cell, Experiment, Scale, Sources, seeded
+from labelproof.bench.cell import Cell, Experiment, Scale, Sources, crossed, seeded
 from labelproof.bench.results import BEST, LAST, Results
-from labelproof.bench.scales import STARS, Setting, human_settings, published_form
+from labelproof.bench.scales import STARS, Setting, human_settings, published_form, title_of
 from labelproof.bench.tables import borrowed, grid
 from labelproof.methods import METHODS
 from labelproof.runs.spec import RunSpec
@@ -20,8 +20,6 @@ LABELS: dict[Scale, tuple[str, ...]] = {
 }
 WITH_EDL = {"sop_plus_edl": "sop_plus", "mlnt_edl": "mlnt"}  # table 3 of the appendix
 ALL = (*METHODS, *STARS, *WITH_EDL)
-TITLES = {form: f"{method}*" for form, method in STARS.items()}
-TITLES |= {form: f"{method} with L_edl" for form, method in WITH_EDL.items()}
 ROWS: dict[Scale, tuple[str, ...]] = {
     "paper": ALL,
     "small": ("ce", "gce", "coteaching", "dividemix", "sop_plus", "dpc"),
@@ -32,17 +30,14 @@ ROWS: dict[Scale, tuple[str, ...]] = {
 def cells(scale: Scale, sources: Sources, seeds: int) -> list[Cell]:
     """A cell for every label set, method and seed."""
     labels = chosen("label set", sources.labels, published.HUMAN_COLUMNS, LABELS[scale])
-    return [
-        cell
-        for setting in human_settings(scale, sources, labels)
-        for method in chosen("method", sources.methods, ALL, ROWS[scale])
-        for cell in seeded(
-            TITLES.get(method, method),
-            setting.column,
-            _spec(setting, method, scale, sources),
-            seeds,
-        )
-    ]
+    settings = human_settings(scale, sources, labels)
+    methods = chosen("method", sources.methods, ALL, ROWS[scale])
+
+    def one(setting: Setting, method: str) -> list[Cell]:
+        row = f"{WITH_EDL[method]} with L_edl" if method in WITH_EDL else title_of(method)
+        return seeded(row, setting.column, _spec(setting, method, scale, sources), seeds)
+
+    return crossed(settings, methods, one)
 
 
 def _spec(setting: Setting, method: str, scale: Scale, sources: Sources) -> RunSpec:

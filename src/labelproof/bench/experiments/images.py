@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from labelproof.bench.asked import chosen
-from labelproof.bench.cell import Cell, Experiment, Maker, Scale, Sources, seeded
+from labelproof.bench.cell import Cell, Experiment, Maker, Scale, Sources, crossed, seeded
 from labelproof.bench.results import LISTED, SECONDS, Results
 from labelproof.bench.scales import (
     Setting,
@@ -29,12 +29,8 @@ def cells(scale: Scale, sources: Sources, seeds: int) -> list[Cell]:
     given = ("worst",) if sources.has_people or scale == "tiny" else ()
     labels = chosen("label set", sources.labels, ("aggre", "rand1", "worst"), given)
     settings += human_settings(scale, sources, labels)
-    return [
-        cell
-        for setting in settings
-        for method in chosen("method", sources.methods, ALL, usual)
-        for cell in _cells(setting, method, seeds, scale, sources)
-    ]
+    methods = chosen("method", sources.methods, ALL, usual)
+    return crossed(settings, methods, lambda s, m: _cells(s, m, seeds, scale, sources))
 
 
 def _cells(setting: Setting, method: str, seeds: int, scale: Scale, sources: Sources) -> list[Cell]:

@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.datasets import make_classification
 
 from labelproof.bench.asked import chosen
-from labelproof.bench.cell import Cell, Experiment, Scale, Sources, seeded
+from labelproof.bench.cell import Cell, Experiment, Scale, Sources, crossed, seeded
 from labelproof.bench.prepared_data import (
     LABEL_SETS,
     has_label_sets,
@@ -52,13 +52,11 @@ def cells(scale: Scale, sources: Sources, seeds: int) -> list[Cell]:
     """A cell for every weight; images and vectors, where their data is named."""
     if scale == "paper" and has_vectors(sources.data):
         scale = "small"  # which says everything about vectors
-    settings = _settings(scale, sources)
-    return [
-        cell
-        for setting in settings
-        for value in (*FIXED, AUTO)
-        for cell in seeded(value, setting.column, _spec(setting, value, scale, sources), seeds)
-    ]
+
+    def one(setting: Setting, value: str) -> list[Cell]:
+        return seeded(value, setting.column, _spec(setting, value, scale, sources), seeds)
+
+    return crossed(_settings(scale, sources), (*FIXED, AUTO), one)
 
 
 def _spec(setting: Setting, value: str, scale: Scale, sources: Sources) -> RunSpec:

@@ -13,10 +13,10 @@ from functools import partial
 from pathlib import Path
 
 from labelproof.bench.asked import chosen
-from labelproof.bench.cell import Cell, Experiment, Scale, Sources, seeded
+from labelproof.bench.cell import Cell, Experiment, Scale, Sources, crossed, seeded
 from labelproof.bench.experiments import overconfidence_figures as drawn
 from labelproof.bench.experiments import overconfidence_tables as tables
-from labelproof.bench.experiments.overconfidence_outputs import Outputs, read_outputs
+from labelproof.bench.experiments.overconfidence_measure import Outputs, read_outputs
 from labelproof.bench.prepared_data import LABEL_SETS
 from labelproof.bench.results import Results
 from labelproof.bench.scales import (
@@ -48,12 +48,11 @@ class Column:
 def cells(scale: Scale, sources: Sources, seeds: int) -> list[Cell]:
     """Both methods on the same data, for every seed."""
     methods = chosen("method", sources.methods, tuple(METHODS), tuple(METHODS))
-    return [
-        cell
-        for column in columns(scale, sources)
-        for method in methods
-        for cell in seeded(METHODS[method], column.name, column.spec(method), seeds)
-    ]
+    return crossed(
+        columns(scale, sources),
+        methods,
+        lambda column, method: seeded(METHODS[method], column.name, column.spec(method), seeds),
+    )
 
 
 def columns(scale: Scale, sources: Sources) -> list[Column]:

@@ -11,7 +11,7 @@ from torch import Tensor
 from labelproof import metrics
 from labelproof.bench import figures
 from labelproof.bench.experiments import overconfidence_measure as measure
-from labelproof.bench.experiments.overconfidence_outputs import Outputs
+from labelproof.bench.experiments.overconfidence_measure import Outputs
 
 Runs = Mapping[str, Outputs]  # by name of the method
 FIRST = 0  # the network whose view of the training set is drawn

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from labelproof.bench.experiments import overconfidence_measure as measure
-from labelproof.bench.experiments.overconfidence_measure import Honesty
-from labelproof.bench.experiments.overconfidence_outputs import Outputs
+from labelproof.bench.experiments.overconfidence_measure import Honesty, Outputs
 from labelproof.bench.results import mean_spread
 from labelproof.bench.tables import Table
 

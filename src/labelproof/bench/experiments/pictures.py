@@ -15,7 +15,6 @@ from labelproof.bench import figures
 from labelproof.bench.asked import chosen
 from labelproof.bench.cell import Cell, Experiment, Scale, Sources, seeded
 from labelproof.bench.experiments.ablation import PARTS
-from labelproof.bench.grid_progress import history
 from labelproof.bench.prepared_data import LABEL_SETS, pictures_file, tiny_images
 from labelproof.bench.results import (
     AUROC,
@@ -29,9 +28,10 @@ from labelproof.bench.results import (
     Results,
     mean_spread,
 )
-from labelproof.bench.scales import STAR, array_spec, lasting
+from labelproof.bench.scales import STAR, array_spec, lasting, title_of
 from labelproof.bench.tables import Table, closing, listing
 from labelproof.errors import BadInput
+from labelproof.runs.folder import history_so_far
 from labelproof.runs.spec import RunSpec
 
 RECIPE = "fast"
@@ -49,7 +49,7 @@ def cells(scale: Scale, sources: Sources, seeds: int) -> list[Cell]:
     """The comparison first, then what is left out of DPC; both noises, every seed."""
     methods = chosen("method", sources.methods, METHODS, METHODS)
     data = _data(scale, sources)
-    rows = {_title(method): _spec(method, scale, sources) for method in methods}
+    rows = {title_of(method): _spec(method, scale, sources) for method in methods}
     if sources.methods is None:
         cut = {row: changes for row, changes in {**PARTS, **KURTOSIS}.items() if changes}
         rows |= {row: _spec("dpc", scale, sources, changes) for row, changes in cut.items()}
@@ -62,10 +62,6 @@ def cells(scale: Scale, sources: Sources, seeds: int) -> list[Cell]:
         for row in group
         for cell in seeded(row, column, _on(read, rows[row]), seeds)
     ]
-
-
-def _title(method: str) -> str:
-    return "dpc*" if method == STAR else method
 
 
 def _data(scale: Scale, sources: Sources) -> dict[str, RunSpec]:
@@ -129,7 +125,7 @@ def curve(records: Sequence[Record], key: str) -> tuple[list[float], list[float]
     """Epochs with mean and spread in per cent over the seeds that have got there."""
     found: dict[int, list[float]] = {}
     for record in records:
-        for line in history(record.folder):
+        for line in history_so_far(record.folder):
             if key in line:
                 found.setdefault(line["epoch"], []).append(100 * line[key])
     pairs = [mean_spread(values) or (0.0, 0.0) for values in found.values()]
@@ -143,7 +139,7 @@ def split_table(results: Results) -> Table:
         for column in results.columns
         for row in results.rows
         for record in results.at(row, column)[:1]
-        for line in history(record.folder)
+        for line in history_so_far(record.folder)
         if "kept_right" in line
     ]
     return Table(

@@ -6,9 +6,16 @@ from pathlib import Path
 
 from labelproof.bench import published_numbers as published
 from labelproof.bench.asked import chosen
-from labelproof.bench.cell import Cell, Experiment, Scale, Sources, seeded
+from labelproof.bench.cell import Cell, Experiment, Scale, Sources, crossed, seeded
 from labelproof.bench.results import BEST, LAST, LAST10, Results
-from labelproof.bench.scales import STAR, of_vectors, published_form, synthetic_settings
+from labelproof.bench.scales import (
+    STAR,
+    Setting,
+    of_vectors,
+    published_form,
+    synthetic_settings,
+    title_of,
+)
 from labelproof.bench.tables import borrowed, grid
 from labelproof.methods import METHODS
 
@@ -33,17 +40,14 @@ ON_VECTORS = ("ce", "gce", "coteaching", "elr_plus", "sop_plus", "dividemix", "d
 def cells(scale: Scale, sources: Sources, seeds: int) -> list[Cell]:
     """A cell for every noise, method and seed."""
     usual = ON_VECTORS if of_vectors(scale, sources) else ROWS[scale]
-    return [
-        cell
-        for setting in synthetic_settings(scale, sources, COLUMNS[scale])
-        for method in chosen("method", sources.methods, ALL, usual)
-        for cell in seeded(
-            "dpc*" if method == STAR else method,
-            setting.column,
-            published_form(setting, method, scale, sources),
-            seeds,
-        )
-    ]
+    settings = synthetic_settings(scale, sources, COLUMNS[scale])
+    methods = chosen("method", sources.methods, ALL, usual)
+
+    def one(setting: Setting, method: str) -> list[Cell]:
+        spec = published_form(setting, method, scale, sources)
+        return seeded(title_of(method), setting.column, spec, seeds)
+
+    return crossed(settings, methods, one)
 
 
 def finish(results: Results, folder: Path) -> list[Path]:

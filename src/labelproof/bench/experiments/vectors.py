@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from labelproof.bench.asked import chosen
-from labelproof.bench.cell import Cell, Experiment, Maker, Scale, Sources, seeded
+from labelproof.bench.cell import Cell, Experiment, Maker, Scale, Sources, crossed, seeded
 from labelproof.bench.prepared_data import (
     LABEL_SETS,
     has_own_labels,
@@ -53,12 +53,8 @@ def cells(scale: Scale, sources: Sources, seeds: int) -> list[Cell]:
     known = (*METHODS, *FORMS, CLEANLAB)
     methods = chosen("method", sources.methods, known, TINY_METHODS if tiny else known)
     epochs = sources.epochs or (4 if tiny else None)
-    return [
-        cell
-        for column, data in _columns(tiny, sources).items()
-        for method in methods
-        for cell in _cells(method, column, data, epochs, seeds)
-    ]
+    columns = _columns(tiny, sources)
+    return crossed(columns, methods, lambda c, m: _cells(m, c, columns[c], epochs, seeds))
 
 
 def _columns(tiny: bool, sources: Sources) -> dict[str, RunSpec]:

@@ -13,7 +13,7 @@ from labelproof.bench import published_numbers as published
 from labelproof.bench.asked import chosen
 from labelproof.bench.cell import Cell, Experiment, Scale, Sources, seeded
 from labelproof.bench.results import Metric, Record, Results, number
-from labelproof.bench.scales import EPOCHS, NETS, STAR, lasting, published_spec
+from labelproof.bench.scales import EPOCHS, NETS, STAR, lasting, published_spec, title_of
 from labelproof.bench.tables import Table, closing, entry
 from labelproof.data.readers import load
 from labelproof.data.readers.published.locate import locate
@@ -44,9 +44,7 @@ def cells(scale: Scale, sources: Sources, seeds: int) -> list[Cell]:
     return [
         cell
         for method in chosen("method", sources.methods, ALL, ROWS[scale])
-        for cell in seeded(
-            "dpc*" if method == STAR else method, column, _spec(data, method, scale, sources), seeds
-        )
+        for cell in seeded(title_of(method), column, _spec(data, method, scale, sources), seeds)
     ]
 
 

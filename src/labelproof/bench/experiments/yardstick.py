@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from labelproof.bench.asked import chosen
-from labelproof.bench.cell import Cell, Experiment, Maker, Scale, Sources, seeded
+from labelproof.bench.cell import Cell, Experiment, Maker, Scale, Sources, crossed, seeded
 from labelproof.bench.experiments import yardstick_tables as tables
 from labelproof.bench.results import Results
 from labelproof.bench.scales import array_spec, lasting
@@ -27,12 +27,11 @@ def cells(scale: Scale, sources: Sources, seeds: int) -> list[Cell]:
     known = (*OURS, *RIVALS)
     methods = chosen("method", sources.methods, known, known)
     epochs = sources.epochs or (TINY_EPOCHS if scale == "tiny" else None)
-    return [
-        cell
-        for one in sets(scale, sources)
-        for method in methods
-        for cell in _cells(method, one.name, _spec(one, sources), epochs, seeds)
-    ]
+    return crossed(
+        sets(scale, sources),
+        methods,
+        lambda one, method: _cells(method, one.name, _spec(one, sources), epochs, seeds),
+    )
 
 
 def sets(scale: Scale, sources: Sources) -> tuple[YardSet, ...]:

@@ -46,7 +46,7 @@ def _ece(summary: Summary) -> float | None:
 def _seconds(summary: Summary) -> float | None:
     """All of a run: training, and the folds that judge its labels."""
     training = number("seconds")(summary)
-    return None if training is None else training + (number("calibration_seconds")(summary) or 0)
+    return None if training is None else training + (number("seconds_calibration")(summary) or 0)
 
 
 ACCURACY = Metric(title="accuracy (%)", read=LAST.read, digits=2)

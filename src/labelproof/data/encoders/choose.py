@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from labelproof.data.encoders.onnx_file import onnx_file
 from labelproof.data.encoders.timm_model import TIMM, timm_pictures
 from labelproof.data.examples import Examples, Subset
 from labelproof.errors import BadInput
+from labelproof.messages import closest
 
 TINY = 32  # pixels up to which pictures may be drawings that no encoder knows
 SAMPLE = 600  # pictures that decide
@@ -124,8 +124,8 @@ def picture_encoder(name: str) -> PictureEncoder:
         return hf_pictures(name.removeprefix(HF))
     if name.lower().endswith(".onnx"):
         return onnx_file(Path(name))
-    near = difflib.get_close_matches(name, BUILT_IN, n=1)
-    hint = f"did you mean {near[0]}? " if near else ""
+    near = closest(name, BUILT_IN)
+    hint = f"did you mean {near}? " if near is not None else ""
     raise BadInput(
         f"expected an encoder of pictures, but there is none called {name!r}; {hint}choose "
         f"{AUTO}, {NONE}, {', '.join(BUILT_IN)}, timm:NAME, hf:NAME or the path of an ONNX file"

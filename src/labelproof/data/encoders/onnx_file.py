@@ -19,7 +19,7 @@ import torch
 
 from labelproof.data.encoders.encoder_protocol import Batch, InputRule, OpenEncoder, Vectors
 from labelproof.data.encoders.module_graph import Pixels
-from labelproof.data.encoders.onnx_graphs import OPSET, PURPOSE, Graph, add_pixels, session
+from labelproof.data.encoders.onnx_graphs import PURPOSE, Graph, add_pixels, joined, session
 from labelproof.data.optional_packages import need
 from labelproof.errors import BadInput
 from labelproof.files import file_hash
@@ -223,14 +223,7 @@ def _pixels(colours: tuple[float, ...]) -> tuple[float, float, float]:
 
 def _joined(onnx: Any, front: Any, body: Any, file: OnnxFile) -> Any:
     """The front, the file's own graph, and a mean over places where its output has them."""
-    ours = max(o.version for o in body.opset_import if o.domain == "")
-    convert = onnx.version_converter.convert_version
-    body = convert(body, OPSET) if ours < OPSET else body
-    front = convert(front, ours) if ours > OPSET else front
-    front.ir_version = body.ir_version = max(front.ir_version, body.ir_version)
-    body = onnx.compose.add_prefix(body, "file_")
-    made = onnx.compose.merge_models(front, body, io_map=[("pixels", f"file_{file.input}")])
-    del made.graph.output[:]
+    made = joined(onnx, front, body, "file_", ("pixels", file.input))
     kind = {2: "Identity"}.get(file.rank, "ReduceMean")
     inputs = [f"file_{file.output}"]
     if file.rank > 2:

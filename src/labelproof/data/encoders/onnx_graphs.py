@@ -130,3 +130,27 @@ class OnnxRun:
             self._sessions[shape] = session(self._build(shape).SerializeToString(), self._what)
         (vectors,) = self._sessions[shape].run(["vectors"], {"x": np.ascontiguousarray(batch)})
         return np.asarray(vectors, dtype=np.float32)
+
+
+def joined(onnx: Any, front: Any, body: Any, prefix: str, link: tuple[str, str]) -> Any:
+    """Two models as one, without outputs yet; `link` is what of the front the body takes in.
+
+    Names of the body get the prefix.
+    """
+    version = max(_opset(front), _opset(body))
+    front, body = (_converted(onnx, model, version) for model in (front, body))
+    front.ir_version = body.ir_version = max(front.ir_version, body.ir_version)
+    body = onnx.compose.add_prefix(body, prefix)
+    made = onnx.compose.merge_models(front, body, io_map=[(link[0], f"{prefix}{link[1]}")])
+    del made.graph.output[:]
+    return made
+
+
+def _opset(model: Any) -> int:
+    return max(int(found.version) for found in model.opset_import if found.domain == "")
+
+
+def _converted(onnx: Any, model: Any, version: int) -> Any:
+    if _opset(model) == version:
+        return model
+    return onnx.version_converter.convert_version(model, version)

@@ -8,7 +8,6 @@ a saved model.
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -24,7 +23,7 @@ from labelproof.data.encoders.picture_encoding import PictureEncoding
 from labelproof.data.encoders.texts import JoinedTexts, TextEncoder, TransformerEncoder
 from labelproof.data.examples import Encoder, Examples, Resident
 from labelproof.errors import BadInput
-from labelproof.files import read_json
+from labelproof.files import read_json, write_text, written_whole
 from labelproof.run_files import ENCODER, ENCODER_ARRAYS, READING
 
 Finite = Annotated[float, Meta(ge=-1e300, le=1e300)]
@@ -108,8 +107,8 @@ def save_encoder(encoder: Encoder, folder: Path) -> None:
             "idf": words.idf,
             "components": np.ascontiguousarray(words.components),
         }
-        save_file(arrays, folder / f"{ENCODER_ARRAYS}.part")
-        os.replace(folder / f"{ENCODER_ARRAYS}.part", folder / ENCODER_ARRAYS)
+        with written_whole(folder / ENCODER_ARRAYS) as aside:
+            save_file(arrays, aside)
     _write_json(folder / ENCODER, _record(encoder))
 
 
@@ -225,6 +224,4 @@ def _revive(record: dict[str, Any], folder: Path) -> Encoder:
 
 
 def _write_json(path: Path, record: dict[str, Any]) -> None:
-    aside = path.with_name(f"{path.name}.part")
-    aside.write_text(json.dumps(record, indent=1, ensure_ascii=True), encoding="utf-8")
-    os.replace(aside, path)
+    write_text(path, json.dumps(record, indent=1, ensure_ascii=True))

@@ -20,6 +20,7 @@ from labelproof.data.readers.frames import (
     needs_encoding,
 )
 from labelproof.data.readers.on_disk import OnDisk
+from labelproof.data.readers.own_columns import without_own
 from labelproof.data.readers.vote_table import annotator_names, encode_votes, is_votes, voted
 from labelproof.errors import BadInput
 
@@ -48,7 +49,7 @@ def from_arrays(
         x: Images, uint8 (N, H, W, 3), (N, H, W) grey or (N, 3, H, W), or floats in [0, 1] of such
             a shape; vectors (N, D) of any number type; or a frame of pandas, which is encoded like
             a table where it has words or gaps; or a list of texts.
-        y: Given labels (N,), numbers or names; votes (N, A) of A annotators, blank, NaN or negative
+        y: Given labels (N,), numbers or names; votes (N, A) of A annotators, blank, NaN or -1
             where one gave none; None for data to predict on, together with `like`.
         truth: True labels (N,), which only the audit sees.
         ids: A name per example.
@@ -96,6 +97,14 @@ def _called(x: Any, like: Examples | None) -> str:
 
 
 def _examples(given: Handed, like: Examples | None, about: Mapping[str, Any]) -> Examples:
+    x, notes = without_own(given.x)
+    found = _of_inputs(replace(given, x=x), like, about)
+    if not notes or like is not None:
+        return found
+    return replace(found, about={**found.about, "warnings": [*notes, *found.about["warnings"]]})
+
+
+def _of_inputs(given: Handed, like: Examples | None, about: Mapping[str, Any]) -> Examples:
     if are_texts(given.x, like):
         return from_texts(given, like)
     if needs_encoding(given.x, like):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from fnmatch import fnmatchcase
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -14,10 +13,10 @@ import numpy.typing as npt
 
 from labelproof.data.encoders.columns import Frame, as_words, kind_of
 from labelproof.data.examples import Examples
-from labelproof.data.readers.delimited import FILE_NAMES, LABEL_NAMES, pick, required
+from labelproof.data.readers.delimited import FILE_NAMES, LABEL_NAMES, is_number, pick, required
 from labelproof.data.readers.file_names import is_image, printable
 from labelproof.data.readers.reading_options import Reading, SourceOptions
-from labelproof.data.readers.vote_table import pick_annotators
+from labelproof.data.readers.vote_table import matching, pick_annotators
 from labelproof.errors import BadInput
 
 TEXT_NAMES = ("text", "sentence", "review", "comment", "message", "content", "document", "title")
@@ -78,7 +77,7 @@ def assign(header: Sequence[str], how: Reading, path: Path) -> Roles:
 
 def _assign_beside(header: Sequence[str], options: SourceOptions, path: Path) -> Roles:
     """Roles where the labels are in a table of their own; this one may have votes too."""
-    named = [p for p in options.annotators if any(fnmatchcase(name, p) for name in header)]
+    named = [pattern for pattern in options.annotators if matching(header, pattern)]
     people = pick_annotators(header, named, printable(path.name)) if named else ()
     key = options.id_column if options.id_column in header else None
     return Roles(
@@ -187,10 +186,11 @@ def read_ids(frame: Frame, column: str | None, what: str, first_row: int) -> lis
 LABEL_LIKE = ("label", "class", "target", "clean", "true", "truth", "gold", "correct", "given")
 LEAST_ROWS = 20  # of fewer, agreement says little
 NEARLY = 0.95  # share of equal rows from which a column of two values is a copy
+ANNOTATOR = "; if it holds the labels of an annotator, add --annotators {}"
 HALF = 0.5  # the same for three classes and more, or for a column with a telling name
 
 
-def copies(features: Frame, given: npt.NDArray[Any] | None) -> dict[str, str]:
+def copies(features: Frame, given: npt.NDArray[Any] | None, voted: bool = False) -> dict[str, str]:
     """Columns that nearly repeat the label, as a column of true labels does, each with a note.
 
     They are left out of the features: the labels would be judged by a copy of themselves.
@@ -206,7 +206,7 @@ def copies(features: Frame, given: npt.NDArray[Any] | None) -> dict[str, str]:
             found[name] = (
                 f"the column {str(name)!r} equals the label in {share:.0%} of the rows and is left "
                 f"out; if it holds true labels, add --truth-key {quote(str(name))} "
-                "to measure against them"
+                f"to measure against them{ANNOTATOR.format(quote(str(name))) if voted else ''}"
             )
     return found
 
@@ -219,6 +219,39 @@ def unused_texts(features: Frame) -> dict[str, str]:
         for name in features.columns
         if kind_of(features[name]) == "category" and holds_texts(features[name])
     }
+
+
+def like_votes(
+    features: Frame, given: npt.NDArray[Any] | None, voted: bool = False
+) -> tuple[str, ...]:
+    """A note where columns of features speak of the classes, as the labels of annotators do.
+
+    Where nobody said that there are annotators, two classes such as yes and no are too common.
+    """
+    classes = set() if given is None else set(_folded(given)) - {"none"}
+    numbers = all(is_number(name) for name in classes)
+    if numbers or len(classes) < (2 if voted else 3):
+        return ()
+    names = [str(name) for name in features.columns if _holds_classes(features[name], classes)]
+    if not names:
+        return ()
+    shown = ", ".join(map(repr, names))
+    several = len(names) > 1
+    return (
+        f"{'the columns' if several else 'the column'} {shown} {'hold' if several else 'holds'} "
+        f"class names and {'are' if several else 'is'} used as "
+        f"{'features' if several else 'a feature'}; if these are labels of annotators, name all of "
+        "them with --annotators, or leave them out with --drop-column",
+    )
+
+
+def _holds_classes(series: Any, classes: set[str]) -> bool:
+    """Whether nearly all cells that are not blank name a class, and not always the same."""
+    if series.nunique() > len(classes) + 1:  # one more may stand for a gap
+        return False
+    words = [word for word in _folded(as_words(series.dropna())) if word]
+    known = [word for word in words if word in classes]
+    return bool(known) and len(known) >= NEARLY * len(words) and len(set(known)) > 1
 
 
 def votes_unnamed(features: Frame) -> tuple[str, ...]:

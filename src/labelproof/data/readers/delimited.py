@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import difflib
 import itertools
 import re
 from collections import Counter
@@ -16,6 +15,7 @@ from typing import TextIO
 from labelproof.csv_files import LONGEST_CELL, plain
 from labelproof.data.readers.file_names import printable
 from labelproof.errors import BadInput
+from labelproof.messages import closest
 
 DELIMITERS = (",", ";", "\t", "|")
 LABEL_NAMES = ("label", "labels", "class", "target", "category", "given", "noisy_label", "y")
@@ -83,8 +83,8 @@ def pick(
     if wanted is not None:
         if wanted not in header:
             alike = {name.casefold(): name for name in header}
-            near = difflib.get_close_matches(wanted.casefold(), alike, 1)
-            hint = f" (did you mean {printable(alike[near[0]])!r}?)" if near else ""
+            near = closest(wanted.casefold(), alike)
+            hint = "" if near is None else f" (did you mean {printable(alike[near])!r}?)"
             raise BadInput(
                 f"expected a column {printable(wanted)!r} in {printable(path.name)}, but it has "
                 f"{listed(header)}; correct {option}{hint}"

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 
 from labelproof.data.encoders.encode import default_cache
 from labelproof.data.encoders.picture_encoding import PictureEncoding, encode_like, without_vectors
 from labelproof.data.examples import Examples, labelled_only
+from labelproof.data.readers.column_roles import PEOPLE
+from labelproof.data.readers.delimited import layout, pick
 from labelproof.data.readers.file_names import is_image, printable
 from labelproof.data.readers.huggingface import is_saved_dataset, load_saved
 from labelproof.data.readers.image_folder import load_folder, load_picture
@@ -22,6 +24,7 @@ from labelproof.data.readers.shards import is_shards, load_shards
 from labelproof.data.readers.table import load_table
 from labelproof.data.readers.table_files import PARQUET
 from labelproof.errors import BadInput
+from labelproof.messages import closest
 
 TABLES = (".csv", ".tsv", ".txt", ".parquet", ".pq", ".jsonl", ".ndjson", ".xlsx")
 PACKED = (".gz", ".zip", ".bz2", ".xz", ".zst", ".7z", ".rar", ".tar", ".tgz")
@@ -108,8 +111,8 @@ def _near(path: Path) -> str:
         beside = sorted(os.listdir(path.parent))
     except OSError:  # the folder is not there either
         beside = []
-    near = difflib.get_close_matches(path.name, [*NAMES, *beside], 1, cutoff=0.7)
-    return f" (did you mean {printable(str(path.with_name(near[0])))!r}?)" if near else ""
+    near = closest(path.name, [*NAMES, *beside], cutoff=0.7)
+    return f" (did you mean {printable(str(path.with_name(near)))!r}?)" if near else ""
 
 
 def _instead(path: Path) -> str:
@@ -148,11 +151,25 @@ def _check_options(data: str | Path, options: SourceOptions) -> None:
     rows = path.is_file() and (suffix == ".npy" or (suffix in (*TABLES, ".npz") and voted))
     there = path.exists() or str(data) in NAMES
     if options.labels is not None and not pictures and not rows and there:
+        rows = path.is_file() and suffix in (*TABLES, ".npz")
+        _check_said_who(options.labels if rows else None)
         raise BadInput(
             "expected --labels with a folder of images, an .npy, or a table or .npz and a table "
             "of several people's votes (--annotator-column), but the data is "
             f"{printable(path.name)}; leave it out, and name the labels with --label-column or "
             "--label-key"
+        )
+
+
+def _check_said_who(table: Path | None) -> None:
+    """Refuse a table of votes with the option that it lacks, where a column has a usual name."""
+    if table is None or table.suffix.lower() not in (".csv", ".tsv", ".txt") or not table.is_file():
+        return
+    who = pick(layout(table).header, None, PEOPLE, table, "--annotator-column")
+    if who is not None:
+        raise BadInput(
+            f"expected to be told which column of {printable(table.name)} says who gave a label, "
+            f"but no option does; add --annotator-column {quote(who)}"
         )
 
 

@@ -20,13 +20,7 @@ from labelproof.data.readers.column_roles import Roles, assign
 from labelproof.data.readers.delimited import LABEL_NAMES, pick
 from labelproof.data.readers.file_names import printable
 from labelproof.data.readers.image_folder import labelled_images
-from labelproof.data.readers.in_batches import (
-    InBatches,
-    file_key,
-    kept_type,
-    list_rows,
-    rows_a_batch,
-)
+from labelproof.data.readers.in_batches import InBatches, column_of_lists, file_key
 from labelproof.data.readers.large_tables import TableSource, is_large, load_large
 from labelproof.data.readers.picture_bytes import open_picture
 from labelproof.data.readers.pixels import Unreadable
@@ -266,24 +260,12 @@ def _vectors(
 def _in_batches(rows: Any, column: str, what: str) -> InBatches:
     """A column of vectors, some rows at a time; the library maps its files into memory."""
     alone = rows.select_columns([column]).with_format("arrow")
-
-    def batches(step: int) -> Iterator[npt.NDArray[Any]]:
-        place = 0
-        for table in alone.iter(batch_size=step):
-            for chunk in table.column(0).chunks:
-                yield list_rows(chunk, place, what)
-                place += len(chunk)
-
-    first = next(batches(64), None)
-    if first is None:
-        raise BadInput(f"expected rows in {what}, but there is none; check the data set")
-    return InBatches(
-        what=what,
+    return column_of_lists(
+        lambda step: alone.iter(batch_size=step),
+        np.arange(len(rows)),
         key=_key(rows, column, len(rows)),
-        size=len(rows),
-        width=first.shape[1],
-        dtype=kept_type(first.dtype),
-        batches=lambda _: batches(rows_a_batch(first.shape[1])),
+        what=what,
+        source="the data set",
     )
 
 

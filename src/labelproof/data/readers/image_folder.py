@@ -28,6 +28,7 @@ from labelproof.data.readers.reading_options import Reading, Told
 from labelproof.data.readers.sampling import few_pictures, seen
 from labelproof.data.readers.votes_beside import votes_by_file
 from labelproof.errors import BadInput
+from labelproof.messages import cut_short
 
 TRAIN_PARTS = ("train", "training")  # in small letters
 TEST_PARTS = ("test", "testing", "val", "valid", "validation")
@@ -189,8 +190,7 @@ def _folder_notes(folders: list[str], files: list[str]) -> list[str]:
 
 
 def _named(names: list[str]) -> str:
-    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    return ", ".join(repr(printable(name)) for name in names[:5]) + more
+    return cut_short([repr(printable(name)) for name in names[:5]], len(names))
 
 
 def _instead(found: list[str]) -> str:

@@ -151,6 +151,43 @@ def file_key(files: Iterable[Path], *more: object) -> str:
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
+def column_of_lists(
+    read: Callable[[int], Iterator[Any]],
+    wanted: npt.NDArray[np.int64],
+    *,
+    key: str,
+    what: str,
+    source: str,
+) -> InBatches:
+    """The wanted rows of a column of lists; `read` gives Arrow's tables of it, some rows each.
+
+    Raises:
+        BadInput: If there is none; `source` is what the user shall check then.
+    """
+
+    def batches(step: int) -> Iterator[Rows]:
+        place = 0
+        for table in read(step):
+            for chunk in table.column(0).chunks if table.num_rows else ():
+                begin, end = np.searchsorted(wanted, [place, place + len(chunk)])
+                rows = list_rows(chunk, place, what)
+                yield rows if end - begin == len(rows) else rows[wanted[begin:end] - place]
+                place += len(chunk)
+
+    first = next(batches(64), None)
+    if first is None:
+        raise BadInput(f"expected rows in {what}, but there is none; check {source}")
+    width = first.shape[1]
+    return InBatches(
+        what=what,
+        key=key,
+        size=len(wanted),
+        width=width,
+        dtype=kept_type(first.dtype),
+        batches=lambda _: batches(rows_a_batch(width)),
+    )
+
+
 def list_rows(column: Any, place: int, what: str) -> Rows:
     """Lists of numbers of Arrow as rows (n, D); `place` is the number of the first."""
     lengths = column.value_lengths().to_numpy(zero_copy_only=False)

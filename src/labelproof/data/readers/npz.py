@@ -18,7 +18,7 @@ from labelproof.data.readers.delimited import FILE_NAMES, layout, read_columns, 
 from labelproof.data.readers.file_names import outside
 from labelproof.data.readers.image_folder import check_files
 from labelproof.data.readers.on_disk import left_on_disk
-from labelproof.data.readers.reading_options import Reading, SourceOptions
+from labelproof.data.readers.reading_options import Reading, SourceOptions, as_groups
 from labelproof.data.readers.vote_table import pick_annotators
 from labelproof.data.readers.votes_beside import votes_beside
 from labelproof.errors import BadInput
@@ -49,10 +49,10 @@ def load_npz(path: Path, how: Reading) -> Examples:
     votes = _votes(arrays, people, options.label_key) if like is None else None
     names = arrays.get(ANNOTATORS)
     shown = _shown(arrays, options, path) if like is None else Shown()
-    notes: tuple[str, ...] = ()
+    notes = _unused(arrays, options, several=votes is not None or beside is not None)
     if beside is not None:
         told = votes_beside(beside, options, shown.ids or [*map(str, range(len(arrays["x"])))])
-        votes, people, notes = told.cells, told.annotators, told.notes
+        votes, people, notes = told.cells, told.annotators, (*notes, *told.notes)
     examples = from_arrays(
         arrays["x"],
         _labels(arrays, shapes, options.label_key, path, like) if votes is None else votes,
@@ -75,6 +75,16 @@ def load_npz(path: Path, how: Reading) -> Examples:
     return replace(examples, captions=shown.texts or examples.captions, groups=groups)
 
 
+def _unused(arrays: Arrays, options: SourceOptions, *, several: bool) -> tuple[str, ...]:
+    """A note on an array of labels beside those of annotators."""
+    if not several or "y" not in arrays or options.truth_key == "y":
+        return ()
+    return (
+        "the array 'y' is not used, because labels come from the annotators; if it holds true "
+        "labels, add --truth-key y to measure against them",
+    )
+
+
 def _groups(
     arrays: Arrays, shapes: dict[str, str], key: str | None, path: Path
 ) -> list[str] | None:
@@ -86,7 +96,7 @@ def _groups(
             f"expected a group for each example under the key {key!r} in {path.name}, but it "
             f"holds {_keys(shapes)}; correct --group"
         )
-    return [str(name) for name in arrays[key].tolist()]
+    return as_groups(arrays[key].tolist(), f"the array {key!r} of {path.name}")
 
 
 @dataclass(frozen=True, kw_only=True)

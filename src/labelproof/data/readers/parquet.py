@@ -15,16 +15,10 @@ from labelproof.data.optional_packages import need
 from labelproof.data.readers.arrays import as_inputs, check_like
 from labelproof.data.readers.column_roles import Roles, assign
 from labelproof.data.readers.file_names import printable
-from labelproof.data.readers.in_batches import (
-    InBatches,
-    file_key,
-    kept_type,
-    list_rows,
-    rows_a_batch,
-)
+from labelproof.data.readers.in_batches import column_of_lists, file_key
 from labelproof.data.readers.large_tables import TableSource, is_large, load_large
 from labelproof.data.readers.reading_options import Reading, SourceOptions
-from labelproof.data.readers.sampling import Rows, seen, spread
+from labelproof.data.readers.sampling import seen, spread
 from labelproof.data.readers.table import EncodedRows, from_frame
 from labelproof.data.readers.table_files import has_structure, read_parquet, reading_parquet
 from labelproof.errors import BadInput
@@ -90,7 +84,13 @@ def _vectors(
     if len(rows) < len(frame):
         about, frame = {**about, **seen(len(rows), len(frame))}, frame.iloc[rows]
         how = replace(how, options=replace(options, sample=None))
-    vectors = _column_in_batches(path, column, what, rows)
+    vectors = column_of_lists(
+        lambda step: _read(path, [column], step),
+        rows,
+        key=file_key([path], column, len(rows)),
+        what=what,
+        source="the file",
+    )
     inputs = as_inputs(vectors.kept(options), what=what)
     check_like(inputs, like, printable(path.name))
     unused = f"not used beside the vectors in {column!r}: {', '.join(others)}"
@@ -132,32 +132,6 @@ def _source(path: Path, count: int, columns: Sequence[str]) -> TableSource:
         read=lambda some, rows: _read(path, some, rows),
         whole=lambda some: _whole(path, some, count),
         key=lambda text: file_key([path], text),
-    )
-
-
-def _column_in_batches(path: Path, column: str, what: str, wanted: Rows) -> InBatches:
-    """The wanted rows of a column of lists."""
-
-    def batches(step: int) -> Iterator[Any]:
-        place = 0
-        for batch in _read(path, [column], step):
-            for chunk in batch.column(0).chunks if batch.num_rows else ():
-                begin, end = np.searchsorted(wanted, [place, place + len(chunk)])
-                rows = list_rows(chunk, place, what)
-                yield rows if end - begin == len(rows) else rows[wanted[begin:end] - place]
-                place += len(chunk)
-
-    first = next(batches(64), None)
-    if first is None:
-        raise BadInput(f"expected rows in {what}, but there is none; check the file")
-    width = first.shape[1]
-    return InBatches(
-        what=what,
-        key=file_key([path], column, len(wanted)),
-        size=len(wanted),
-        width=width,
-        dtype=kept_type(first.dtype),
-        batches=lambda _: batches(rows_a_batch(width)),
     )
 
 

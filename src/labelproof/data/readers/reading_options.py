@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from labelproof.data.examples import Examples
 from labelproof.data.labels import Encoded, encode_labels
 from labelproof.data.votes import Votes
+from labelproof.errors import BadInput
 
 Progress = Callable[[int, int], None]  # files done, files in all
 
@@ -57,6 +58,25 @@ class Reading:
     options: SourceOptions
     like: Examples | None = None  # the training data, where this is to be tested or predicted on
     progress: Progress | None = None
+
+
+MANY_ROWS = 10  # from which on values that are all different name rows, not groups
+
+
+def as_groups(values: Iterable[Any], what: str) -> list[str]:
+    """The group of every example.
+
+    Raises:
+        BadInput: If every example has one of its own.
+    """
+    names = [str(name) for name in values]
+    if len(set(names)) == len(names) > MANY_ROWS:
+        raise BadInput(
+            f"expected groups of several examples in {what}, but each of the {len(names)} values "
+            "occurs only once, like a name of a row; name a source, a month or the like with "
+            "--group"
+        )
+    return names
 
 
 @dataclass(frozen=True, kw_only=True)

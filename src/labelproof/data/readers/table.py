@@ -33,6 +33,7 @@ from labelproof.data.readers.column_roles import (
     Roles,
     assign,
     copies,
+    like_votes,
     read_ids,
     recognise,
     unused_texts,
@@ -41,8 +42,9 @@ from labelproof.data.readers.column_roles import (
 from labelproof.data.readers.delimited import is_number
 from labelproof.data.readers.file_names import outside, printable
 from labelproof.data.readers.image_folder import check_files, labelled_images
+from labelproof.data.readers.own_columns import WRITTEN, own_columns, own_note
 from labelproof.data.readers.picture_bytes import FileBlobs
-from labelproof.data.readers.reading_options import Reading, SourceOptions, Told
+from labelproof.data.readers.reading_options import Reading, SourceOptions, Told, as_groups
 from labelproof.data.readers.sampling import seen, spread
 from labelproof.data.readers.table_files import (
     EXCEL,
@@ -94,6 +96,8 @@ def from_frame(
     if like is None and (roles.annotators or roles.annotator or options.labels):
         frame, roles, found = with_majority(frame, roles, options, what, first_row)
         votes, names = found.votes, found.classes
+    if roles.group is not None:
+        as_groups(frame[roles.group], f"the column {roles.group!r} of {what}")
     if options.sample is not None and roles.file is None and len(frame) > options.sample:
         rows = spread(len(frame), options.sample)
         about = {**about, **seen(len(rows), len(frame))}
@@ -152,20 +156,29 @@ class _Used:
 def used_columns(
     frame: Frame, roles: Roles, how: Reading, encoded: EncodedRows | None = None
 ) -> _Used:
-    """Roles and columns to learn from, without those that nearly repeat the label."""
+    """Roles and columns to learn from, without our own and those that nearly repeat the label."""
     given = frame[roles.label].to_numpy(dtype=object) if roles.label else None
     features = frame.drop(columns=[*roles.named, *how.options.drop_columns], errors="ignore")
     if how.like is not None:
         return _Used(roles=roles, features=features, left_out={}, notes=())
-    copied = copies(features, given)
+    own = own_columns(features.columns)
+    features = features.drop(columns=own)
+    voted = bool(roles.annotator or roles.annotators or how.options.labels)
+    copied = copies(features, given, voted)
     roles, features = recognise(roles, features.drop(columns=list(copied)))
     alone = roles.text is not None
     texts = {} if alone or roles.file is not None else unused_texts(features)
-    left_out = {**dict.fromkeys(map(str, copied), COPY), **dict.fromkeys(texts, TEXT)}
+    left_out = {
+        **dict.fromkeys(own, WRITTEN),
+        **dict.fromkeys(map(str, copied), COPY),
+        **dict.fromkeys(texts, TEXT),
+    }
     if alone:
         left_out |= dict.fromkeys(map(str, features.columns), BESIDE)
-    notes = (*copied.values(), *texts.values())
-    if not (roles.annotator or roles.annotators or how.options.labels):
+    notes = (*own_note(own), *copied.values(), *texts.values())
+    if not alone and roles.file is None:
+        notes = (*notes, *like_votes(features, given, voted))
+    if not voted:
         notes = (*notes, *votes_unnamed(features))
     if encoded is not None:
         left_out, features = {**left_out, **encoded.left_out}, frame[[]]

@@ -5,7 +5,7 @@ Shapes: N examples, A annotators, V votes.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -27,12 +27,13 @@ from labelproof.data.labels import (
     vocabulary,
 )
 from labelproof.data.merged_names import merged
-from labelproof.data.votes import BLANK, Votes, majority, tied, votes_from_codes
+from labelproof.data.readers.own_columns import own_columns
+from labelproof.data.readers.vote_remarks import listed_names, maybe_multilabel, vote_notes
+from labelproof.data.votes import BLANK, Votes, majority, votes_from_codes
 from labelproof.errors import BadInput
 
 Cells = npt.NDArray[Any]
 ALWAYS = 10  # rows in which two annotators of 0 and 1 do not differ every time
-SHOWN = 5  # names in a note, at the most
 BLANKS = ("", "nan", "none", "null", "<na>", "nat", "n/a")
 
 
@@ -61,11 +62,12 @@ def encode_votes(
     notes: Sequence[str] = (),
     merge: bool = False,
     skip: bool = False,
+    advice: str = SKIP,
 ) -> EncodedVotes:
     """Check a table of votes (N, A) and turn it into codes.
 
     Args:
-        cells: Numbers or names; blank, NaN or a negative number where somebody did not vote.
+        cells: Numbers or names; blank, NaN or -1 where somebody did not vote.
         annotators: A names.
         truth: True labels (N,), where known.
         names: Names of classes 0..C-1, for integer votes.
@@ -74,13 +76,15 @@ def encode_votes(
         notes: What is known already that a person should be told.
         merge: Whether names that differ in capitals or blanks alone are one class.
         skip: Whether an example without a vote gets the code -1 instead of a refusal.
+        advice: What else to do about examples without a vote, for the end of a sentence.
     """
     table = as_cells(cells, what)
     blank = _blanks(table)
+    _refuse_negative(table, blank, what, first_row)
     some: npt.NDArray[np.bool_] = np.ones(len(table), dtype=bool)
     if skip:
         some = np.any(~blank, axis=1)
-    _check_everyone(blank[some], annotators, what, first_row)
+    _check_everyone(blank[some], annotators, what, first_row, advice)
     given = check_labels(_plain(table[~blank]), size=int((~blank).sum()), what=what)
     columns = [given]
     if truth is not None:
@@ -102,7 +106,7 @@ def encode_votes(
         )
     plain = tuple(str(name) for name in annotators)
     found = votes_from_codes(codes[some], plain)
-    told = (*notes, *vote_notes(found, classes), *_maybe_multilabel(found, classes))
+    told = (*notes, *vote_notes(found, classes), *maybe_multilabel(found, classes))
     votes = votes_from_codes(codes, plain, told)
     labels = np.where(some, majority(votes, len(classes)).numpy(), UNLABELLED)
     known = _spread(encode(columns[1], classes, what=what), some) if truth is not None else None
@@ -148,12 +152,13 @@ def _refuse_collections(labels: Any) -> None:
     if not isinstance(values, list | tuple):
         return
     sizes = {len(value) for value in values if isinstance(value, list | tuple)}
-    if len(sizes) > 1 or any(isinstance(value, set | frozenset | dict) for value in values):
+    sets = any(isinstance(value, set | frozenset | dict) for value in values)
+    if len(sizes) > 1 or sets:
+        kind = "a set of labels each" if sets else "lists of labels of different lengths"
         raise BadInput(
             "expected one label per example, or one column per annotator, but examples have "
-            "lists or sets of labels of different lengths (multi-label); make a column of 0 and "
-            "1 for each label and fit one column at a time (for a table, fit --multilabel does "
-            "that)"
+            f"{kind} (multi-label); make a column of 0 and 1 for each label and fit one column "
+            "at a time (for a table, fit --multilabel does that)"
         )
 
 
@@ -187,18 +192,32 @@ def _refuse_targets(table: npt.NDArray[np.float64], what: str) -> None:
         )
 
 
+def matching(header: Sequence[str], pattern: str) -> list[str]:
+    """The columns that a name or a pattern such as `rater_*` means, whatever their capitals.
+
+    A name that is spelled like a column means this one alone.
+    """
+    if pattern in header:
+        return [pattern]
+    return [name for name in header if fnmatchcase(name.casefold(), pattern.casefold())]
+
+
 def pick_annotators(
     header: Sequence[str], wanted: Sequence[str], where: str, without: Sequence[str] = ()
 ) -> tuple[str, ...]:
-    """The columns that names and patterns such as `rater_*` mean, in the order of the table."""
-    header = [name for name in header if name not in without]
+    """The columns that names and patterns mean, in the order of the table."""
+    own = [name for name in own_columns(header) if name not in wanted]
+    header = [name for name in header if name not in (*without, *own)]
+    meant: set[str] = set()
     for pattern in wanted:
-        if not any(name == pattern or fnmatchcase(name, pattern) for name in header):
+        some = matching(header, pattern)
+        meant.update(some)
+        if not some:
             raise BadInput(
                 f"expected a column {pattern!r} in {where}, but it has {', '.join(header[:20])}; "
                 "correct --annotators"
             )
-    found = tuple(name for name in header if any(name == p or fnmatchcase(name, p) for p in wanted))
+    found = tuple(name for name in header if name in meant)
     if len(found) < 2:
         raise BadInput(
             f"expected two annotators or more for --annotators in {where}, but only {found[0]!r} "
@@ -250,53 +269,40 @@ def widen(ids: Cells, who: Cells, labels: Cells, *, what: str, first_row: int = 
     )
 
 
-def vote_notes(votes: Votes, classes: tuple[str, ...]) -> tuple[str, ...]:
-    """What is odd about these votes, a sentence each."""
-    cast = (votes.table != BLANK).sum(0)
-    single = [
-        name for name, count in zip(votes.annotators, cast.tolist(), strict=True) if count == 1
-    ]
-    lonely = [classes[code] for code in _used_by_one(votes, len(classes))]
-    one = int((votes.given == 1).sum())
-    found = (
-        (single, "annotators with a single label, too few to tell how good they are ({n}): {list}"),
-        (_same_but_case(votes.annotators), "annotators differ only by case and count as different "
-         "people: {list}"),
-        (_same_but_case(classes), "classes differ only by case and count as different: {list}"),
-        (lonely, "classes that only one annotator uses ({n}): {list}"),
-    )  # fmt: skip
-    notes = [text.format(n=len(names), list=_listed(names)) for names, text in found if names]
-    if one:
-        notes.append(f"{one} of {len(votes.table)} examples have one vote only")
-    ties = int(tied(votes, len(classes)).sum())
-    if ties:
-        notes.append(
-            f"{ties} of {len(votes.table)} examples have no clear majority; the first of the tied "
-            "classes is the given label until the model decides"
+def _check_names(annotators: Sequence[str], what: str) -> None:
+    """Refuse two annotators of one name, who could not be told apart in any table."""
+    twice = [name for name, count in Counter(map(str, annotators)).items() if count > 1]
+    if twice:
+        raise BadInput(
+            f"expected a name of its own for every annotator in {what}, but {twice[0]!r} comes "
+            "twice; rename one"
         )
-    return tuple(notes)
 
 
-def _maybe_multilabel(votes: Votes, classes: tuple[str, ...]) -> tuple[str, ...]:
-    """Whether columns of 0 and 1 without gaps could be labels that an example has at once."""
-    if len(votes.annotators) < 3 or classes != ("0", "1") or (votes.table == BLANK).any():
-        return ()
-    return (
-        "every vote is 0 or 1, and the columns count as annotators; if an example can have "
-        "several of these labels (multi-label), fit each column by itself, for a table with "
-        "--multilabel",
-    )
-
-
-def _used_by_one(votes: Votes, classes: int) -> list[int]:
-    """Classes that exactly one annotator ever chose, where most annotators could have."""
-    users = [int((votes.table == code).any(0).sum()) for code in range(classes)]
-    return [code for code, count in enumerate(users) if count == 1 and len(votes.annotators) > 2]
+def _refuse_negative(table: Cells, blank: npt.NDArray[np.bool_], what: str, first_row: int) -> None:
+    """Refuse numbers below zero in cells that are not blank."""
+    bad = np.zeros(table.shape, dtype=bool)
+    bad[~blank] = [
+        isinstance(value, int | float | np.integer | np.floating) and value < 0
+        for value in table[~blank]
+    ]
+    rows = np.flatnonzero(bad.any(axis=1))
+    if len(rows):
+        raise BadInput(
+            f"expected class numbers of 0 and above in {what}, or -1 where somebody did not vote, "
+            f"but there are others such as {table[bad][0]:g} ({places(rows, first_row)}); write -1 "
+            "or a blank for no vote"
+        )
 
 
 def _check_everyone(
-    blank: npt.NDArray[np.bool_], annotators: Sequence[str], what: str, first_row: int
+    blank: npt.NDArray[np.bool_],
+    annotators: Sequence[str],
+    what: str,
+    first_row: int,
+    advice: str,
 ) -> None:
+    _check_names(annotators, what)
     if blank.shape[1] != len(annotators):
         raise BadInput(
             f"expected a name for each of {blank.shape[1]} annotators in {what}, but got "
@@ -305,8 +311,9 @@ def _check_everyone(
     nobody = np.flatnonzero(blank.all(1))
     if len(nobody):
         raise BadInput(
-            f"expected at least one vote for every example in {what}, but {len(nobody)} have none "
-            f"({places(nobody, first_row)}); have them labelled{SKIP}"
+            f"expected at least one vote for every example in {what}, but {len(nobody)} "
+            f"{'has' if len(nobody) == 1 else 'have'} none ({places(nobody, first_row)}); have "
+            f"them labelled{advice}"
         )
     silent = [
         str(name)
@@ -315,7 +322,7 @@ def _check_everyone(
     ]
     if silent:
         raise BadInput(
-            f"expected votes of every annotator in {what}, but {_listed(silent)} gave none; "
+            f"expected votes of every annotator in {what}, but {listed_names(silent)} gave none; "
             "leave them out"
         )
 
@@ -325,21 +332,14 @@ def _repeats(repeated: dict[bool, list[str]]) -> tuple[str, ...]:
     if repeated[True]:
         notes.append(
             f"votes that were given twice; they count once ({len(repeated[True])}): "
-            f"{_listed(repeated[True])}"
+            f"{listed_names(repeated[True])}"
         )
     if repeated[False]:
         notes.append(
             "two different answers of one person for one example; the last one counts "
-            f"({len(repeated[False])}): {_listed(repeated[False])}"
+            f"({len(repeated[False])}): {listed_names(repeated[False])}"
         )
     return tuple(notes)
-
-
-def _same_but_case(names: Sequence[str]) -> list[str]:
-    groups: dict[str, list[str]] = defaultdict(list)
-    for name in names:
-        groups[name.strip().lower()].append(name)
-    return [name for group in groups.values() if len(group) > 1 for name in group]
 
 
 def _plain(values: Cells) -> Any:
@@ -354,8 +354,8 @@ def _plain(values: Cells) -> Any:
 def _blanks(table: Cells) -> npt.NDArray[np.bool_]:
     """(N, A) bool: where nobody voted."""
     if table.dtype.kind in "iufb":
-        negative: npt.NDArray[np.bool_] = np.isnan(table.astype(float)) | (table < 0)
-        return negative
+        nothing: npt.NDArray[np.bool_] = np.isnan(table.astype(float)) | (table == BLANK)
+        return nothing
     nobody = np.array(None, dtype=object)  # nearly all cells of a sparse table
     blank: npt.NDArray[np.bool_] = np.equal(table.astype(object, copy=False), nobody).astype(bool)
     blank[~blank] = [is_blank(value) for value in table[~blank]]
@@ -365,7 +365,7 @@ def _blanks(table: Cells) -> npt.NDArray[np.bool_]:
 def is_blank(value: Any) -> bool:
     """Whether a cell says that somebody did not vote."""
     if isinstance(value, int | float | np.integer | np.floating):
-        return bool(value != value or value < 0)
+        return bool(value != value or value == BLANK)
     return _name(value).lower() in BLANKS
 
 
@@ -373,8 +373,3 @@ def _name(value: Any) -> str:
     if value is None or (isinstance(value, float) and value != value):
         return ""
     return str(value).strip()
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return ", ".join(repr(name) for name in names[:SHOWN]) + more

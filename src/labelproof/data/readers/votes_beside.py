@@ -110,12 +110,12 @@ def _read(
     """The columns of votes: a row a vote where `who` names its annotators, else those of people."""
     extra = [truth] if truth else []
     if who is None:
-        keys, *columns = read_columns(table, found, [key, *people, *extra])
+        keys, *columns = _some_rows(table, found, [key, *people, *extra])
         cells = np.array(columns[: len(people)], dtype=object).T
         known = columns[-1] if truth else None
         return _Read(keys=keys, annotators=people, cells=cells, truth=known)
     label = required(found.header, label, LABEL_NAMES, table, "--label-column", "labels")
-    columns = read_columns(table, found, [key, who, label, *extra])
+    columns = _some_rows(table, found, [key, who, label, *extra])
     arrays = [np.array(column, dtype=object) for column in columns[:3]]
     wide = widen(*arrays, what=printable(table.name), first_row=2)
     return _Read(
@@ -125,6 +125,15 @@ def _read(
         notes=wide.notes,
         truth=[columns[3][row] for row in wide.first.tolist()] if truth else None,
     )
+
+
+def _some_rows(table: Path, found: Layout, wanted: Sequence[str]) -> list[list[str]]:
+    """The wanted columns of a table that has rows."""
+    columns = read_columns(table, found, wanted)
+    if not columns[0]:
+        name = printable(table.name)
+        raise BadInput(f"expected votes in {name}, but there is only a header; check the file")
+    return columns
 
 
 def _matched(read: _Read, ids: Sequence[str], what: str) -> Beside:
@@ -190,6 +199,7 @@ def with_majority(
     frame: Frame, roles: Roles, options: SourceOptions, what: str, first_row: int
 ) -> tuple[Frame, Roles, EncodedVotes]:
     """A frame of one row an example with the majority as its label column, and the votes."""
+    _check_apart(roles, what)
     notes: tuple[str, ...] = ()
     if roles.annotator is not None:
         frame, people, cells, notes = _from_long(frame, roles, what, first_row)
@@ -217,6 +227,23 @@ def with_majority(
     frame = frame.drop(columns=used).copy()  # in one piece: pandas warns of many small ones
     frame[CONSENSUS] = names
     return frame, replace(roles, label=CONSENSUS), coded
+
+
+def _check_apart(roles: Roles, what: str) -> None:
+    """Refuse a column of votes that another option names too: it is no column of the examples."""
+    votes = (*roles.annotators, *((roles.annotator, roles.label) if roles.annotator else ()))
+    for option, name in (
+        ("--truth-key", roles.truth),
+        ("--id-column", roles.id),
+        ("--file-column", roles.file),
+        ("--text-column", roles.text),
+        ("--group", roles.group),
+    ):
+        if name is not None and name in votes:
+            raise BadInput(
+                f"expected {option} to name a column of {what} that says something of the "
+                f"examples, but {name!r} holds what annotators say; name another"
+            )
 
 
 def _with_beside(

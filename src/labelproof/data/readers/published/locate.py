@@ -15,6 +15,7 @@ from labelproof.data.plain_files.numpy_files import read_shape
 from labelproof.data.readers.reading_options import SourceOptions
 from labelproof.errors import BadInput
 from labelproof.files import read_regular
+from labelproof.messages import cut_short
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,13 +62,12 @@ def find(folder: Path, name: str) -> Path | None:
 def absent(root: Path, form: Published) -> BadInput:
     """The sentence about missing files of a form."""
     missing = [name for name in form.files if find(root / form.folder, name) is None]
-    more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
     verb = "are" if len(missing) > 1 else "is"
     above = "that holds them" if not form.folder else f"that holds {form.folder}"
     return BadInput(
-        f"expected the files of {form.title} in {root / form.folder}, but {', '.join(missing[:3])}"
-        f"{more} {verb} not there; fetch {form.archive} from {form.home} and put the files there, "
-        f"or name the folder {above} with --data-dir"
+        f"expected the files of {form.title} in {root / form.folder}, but "
+        f"{cut_short(missing[:3], len(missing))} {verb} not there; fetch {form.archive} from "
+        f"{form.home} and put the files there, or name the folder {above} with --data-dir"
     )
 
 

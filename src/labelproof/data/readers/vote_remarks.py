@@ -1,0 +1,67 @@
+"""What a person should know of votes before they are used, a sentence each."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from labelproof.data.votes import BLANK, Votes, tied
+from labelproof.messages import cut_short
+
+SHOWN = 5  # names in a note, at the most
+
+
+def vote_notes(votes: Votes, classes: tuple[str, ...]) -> tuple[str, ...]:
+    """What is odd about these votes, a sentence each."""
+    cast = (votes.table != BLANK).sum(0)
+    single = [
+        name for name, count in zip(votes.annotators, cast.tolist(), strict=True) if count == 1
+    ]
+    lonely = [classes[code] for code in _used_by_one(votes, len(classes))]
+    one = int((votes.given == 1).sum())
+    found = (
+        (single, "annotators with a single label, too few to tell how good they are ({n}): {list}"),
+        (_same_but_case(votes.annotators), "annotators differ only by case and count as different "
+         "people: {list}"),
+        (lonely, "classes that only one annotator uses ({n}): {list}"),
+    )  # fmt: skip
+    notes = [text.format(n=len(names), list=listed_names(names)) for names, text in found if names]
+    if one:
+        has = "has" if one == 1 else "have"
+        notes.append(f"{one} of {len(votes.table)} examples {has} one vote only")
+    ties = int(tied(votes, len(classes)).sum())
+    if ties:
+        notes.append(
+            f"{ties} of {len(votes.table)} examples {'has' if ties == 1 else 'have'} no clear "
+            "majority; the first of the tied classes is the given label until the model decides"
+        )
+    return tuple(notes)
+
+
+def maybe_multilabel(votes: Votes, classes: tuple[str, ...]) -> tuple[str, ...]:
+    """Whether columns of 0 and 1 without gaps could be labels that an example has at once."""
+    if len(votes.annotators) < 3 or classes != ("0", "1") or (votes.table == BLANK).any():
+        return ()
+    return (
+        "every vote is 0 or 1, and the columns count as annotators; if an example can have "
+        "several of these labels (multi-label), fit each column by itself, for a table with "
+        "--multilabel",
+    )
+
+
+def _used_by_one(votes: Votes, classes: int) -> list[int]:
+    """Classes that exactly one annotator ever chose, where most annotators could have."""
+    users = [int((votes.table == code).any(0).sum()) for code in range(classes)]
+    return [code for code, count in enumerate(users) if count == 1 and len(votes.annotators) > 2]
+
+
+def _same_but_case(names: Sequence[str]) -> list[str]:
+    groups: dict[str, list[str]] = defaultdict(list)
+    for name in names:
+        groups[name.strip().lower()].append(name)
+    return [name for group in groups.values() if len(group) > 1 for name in group]
+
+
+def listed_names(names: Sequence[str]) -> str:
+    """The first few names, and how many more there are."""
+    return cut_short([repr(name) for name in names[:SHOWN]], len(names))
