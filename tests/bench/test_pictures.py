@@ -10,6 +10,7 @@ from bench_cells import finished
 
 from labelproof.bench.asked import experiment
 from labelproof.bench.cell import Sources
+from labelproof.bench.experiments import pictures
 from labelproof.bench.prepared_data import pictures_file
 from labelproof.errors import BadInput
 from labelproof.recipes.recipe import chosen_method, chosen_net
@@ -38,12 +39,14 @@ def test_the_comparison_comes_first_and_the_parts_last(sources):
     assert {cell.seed for cell in cells} == {0, 1}
 
 
-def test_every_run_has_the_recipe_fast(sources):
+@pytest.mark.parametrize("native", [True, False])
+def test_every_run_has_the_recipe_fast(sources, monkeypatch, native):
+    monkeypatch.setattr(pictures, "native_bf16", lambda: native)
     for cell in experiment("pictures").cells("small", sources, 1):
         spec, people = cell.spec, cell.column == "worst"
         method = chosen_method(spec.method, "images", spec.settings, spec.recipe)
         assert chosen_net(spec.net, spec.method, "images", spec.recipe) == "compact"
-        assert (method.epochs, method.lr, spec.precision) == (18, 0.05, "bf16")
+        assert (method.epochs, method.lr, spec.precision) == (18, 0.05, "bf16" if native else "fp32")
         assert spec.noise == (None if people else "symmetric:0.5")
         if cell.row != "ce":
             assert method.confidence_penalty == people

@@ -11,7 +11,7 @@ from cases import CASES
 from labelproof import pipeline
 from labelproof.errors import BadInput
 from labelproof.runs.spec import RunSpec, load_spec, read_spec
-from labelproof.training.run import Run, precision_for
+from labelproof.training.run import Run, native_bf16, precision_for
 from tiny import CPU, blobs, patterns, same_bits
 
 
@@ -55,3 +55,14 @@ def test_a_spec_keeps_it(tmp_path):
     assert load_spec(tmp_path / "run").precision == "bf16"
     with pytest.raises(BadInput, match="precision"):
         read_spec({**spec.describe(), "precision": "half"}, tmp_path)
+
+
+def test_a_processor_says_whether_it_has_bfloat16(tmp_path):
+    flags = tmp_path / "cpuinfo"
+    assert not native_bf16(flags)  # another system than Linux
+    flags.write_text("flags : fpu avx512f avx512bw avx512_vnni\n")
+    assert not native_bf16(flags)
+    flags.write_text("flags : fpu avx512f avx512_bf16\n")
+    assert native_bf16(flags)
+    flags.write_text("flags : fpu amx_bf16 amx_tile\n")
+    assert native_bf16(flags)
