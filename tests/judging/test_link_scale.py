@@ -91,6 +91,23 @@ def test_predictions_are_right_at_least_as_often_as_they_name_the_given_label() 
     assert rights(data.scores, unclear, data.given, heard.views, None) == (agreement,)
 
 
+def test_weak_models_are_right_as_often_as_they_name_the_given_label() -> None:
+    rng = np.random.default_rng(0)
+    hint = 0.35 * rng.normal(size=(600, 6))  # all that any model can know
+    chance = np.exp(hint) / np.exp(hint).sum(1, keepdims=True)
+    given = torch.from_numpy((chance.cumsum(1) > rng.random((600, 1))).argmax(1))
+    views = np.log(chance) + rng.normal(0, 0.02, (2, 600, 6))  # they agree nearly everywhere
+    views -= np.log(np.exp(views).sum(2, keepdims=True))
+    judged = judge_labels(Evidence(views=views, given=given.numpy()))
+    assert judged.trust.level == "none"
+    assert judged.trust.weak
+    scores = torch.from_numpy(views.mean(0))
+    agreement = (scores.argmax(1) == given).double().mean().item()
+    assert rights(scores, judged, given, views, None) == (agreement,)
+    strong = replace(judged, trust=replace(judged.trust, weak=False))
+    assert max(rights(scores, strong, given, views, None)) > 2 * agreement
+
+
 def test_the_scale_at_which_predictions_are_as_sure_as_asked_for() -> None:
     scores = torch.randn(50, 4, generator=torch.Generator().manual_seed(0)).double()
     sure = (1.7 * scores).softmax(1).amax(1).mean().item()

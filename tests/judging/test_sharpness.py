@@ -7,7 +7,7 @@ import pytest
 import torch
 from sklearn.metrics import cohen_kappa_score
 
-from labelproof.judging import noise_samples
+from labelproof.judging import noise_samples, sharpness
 from labelproof.judging.judgement import Evidence, judge_labels
 from labelproof.judging.many_labels import judge_many
 from labelproof.judging.noise_model import SHARPER, NoiseModel, Prior
@@ -23,8 +23,11 @@ from labelproof.judging.sharpness import (
     BY_WRONG,
     MOST_BY_VIEWS,
     SOME,
+    SPREAD,
     UNSEEN,
+    WIDEST,
     Near,
+    by_errors,
     by_the_surest,
     kappa,
     lowest_pair,
@@ -112,6 +115,20 @@ def test_labels_and_views_share_in_the_sharpness() -> None:
     two = log_softmax(scores[:, :2])
     assert prior_of_right(two, given % 2, 0.8).sharpen[1] == wider
     assert prior_of(said[:, :0], scores[:0], given[:0]) == Prior()
+
+
+def test_models_that_err_often_leave_the_sharpness_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    spreads = {}
+    for blurred in (0.5, 1.2):
+        views, given, _ = labelled(0.1, blurred)
+        scores, said = log_softmax(views.mean(0)), views.argmax(2)
+        spreads[blurred] = prior_of(said, scores, given).sharpen[1]
+    assert spreads[0.5] == SPREAD < spreads[1.2] < WIDEST
+    errors = 1 - share_right(said, scores.argmax(1), given, CLASSES)
+    ends = [sharpening(scores, given, 1 - times * errors) for times in (0.65, 1.35)]
+    assert spreads[1.2] == pytest.approx((ends[0] - ends[1]) / 2)
+    monkeypatch.setattr(sharpness, "WIDEST", 0.1)
+    assert by_errors(scores, given, errors) == 0.1
 
 
 def test_with_two_classes_the_surest_predictions_tell_the_sharpness() -> None:

@@ -37,6 +37,8 @@ def rights(
 
     Never less often than they name the given label: wrong labels do not make models better. Where
     nobody can tell wrong labels from hard examples, the noise model cannot say more than that.
+    Weak models agree with each other far more often than they are right, and a noise model then
+    blames the labels: there, agreement with given labels is all that is known.
 
     Args:
         values: (N, C) held-out scores of what predicts.
@@ -48,6 +50,8 @@ def rights(
     """
     predicted, given, classes = values.argmax(1).numpy(), labels.numpy(), values.shape[1]
     agreement = float((predicted == given).mean())
+    if judged.trust.weak:
+        return (agreement,)
     found = [agreement if judged.trust.ambiguous else 1 - judged.trust.model_error]
     some = slice(None, None, step_of(len(given))) if near is None else near.rows
     said = views[:, some].argmax(2)

@@ -23,6 +23,10 @@ these are nearly always right, so they contradict about as many labels as are wr
 
 w is the share of labels that they contradict, v the ln a by agreement, between 0 and 1.6.
 
+How many errors models share differs from one data set to another. Where they have few errors that
+hardly matters; where they have many, ln a has a wide spread: half of what it changes by if there
+are 35% more errors or 35% fewer.
+
 Shapes: C classes, M of the N examples, N examples, V views.
 """
 
@@ -43,6 +47,7 @@ UNSEEN, ALIKE = 1.1, 0.2  # errors for each one that shows; more with two classe
 KNOWS = 0.5  # of what the best view knows of given labels: others are no second opinion
 BY_VIEWS, BY_LABELS, BY_ITSELF = 0.8, 0.15, 0.04  # of the ln a that either tells, and always
 SPREAD, LARGER_SPREAD = 0.3, 0.4  # of ln a around that, and with two classes or one view
+MORE_OR_FEWER, WIDEST = 0.35, 0.6  # errors than models show, and the spread that may follow
 BY_SUREST, MOST_BY_VIEWS = 0.8, 1.6  # with two classes: its part, and the bound of the other one
 AT_LEAST, BY_WRONG = 0.15, 3.2  # of ln a, always and for each contradicted label of the surest
 FEWEST = 20  # predictions that count as the surest, at least
@@ -80,7 +85,14 @@ def prior_of(said: Ints, scores: Floats, labels: Ints, forest: int | None = None
         centre = BY_SUREST * by_the_surest(scores, labels) + (1 - BY_SUREST) * bounded
     else:
         centre = BY_VIEWS * by_views + BY_LABELS * by_labels(scores, labels) + BY_ITSELF
-    return Prior(sharpen=(centre, spread_of(classes)))
+    return Prior(sharpen=(centre, max(spread_of(classes), by_errors(scores, labels, 1 - right))))
+
+
+def by_errors(scores: Floats, labels: Ints, errors: float) -> float:
+    """The spread of ln a that follows from not knowing the share of `errors` any better."""
+    more, fewer = (max(1 - times * errors, 0.0) for times in (1 + MORE_OR_FEWER, 1 - MORE_OR_FEWER))
+    apart = sharpening(scores, labels, fewer) - sharpening(scores, labels, more)
+    return min(apart / 2, WIDEST)
 
 
 def by_labels(scores: Floats, labels: Ints) -> float:

@@ -58,6 +58,7 @@ class Trust:
     hidden: bool = False  # most wrong labels are such as the model suggests: some go unseen
     misled: float = 0.0  # how far the model is surer than it should be, 0 to 1
     seen: bool = False  # the model was trained on the labels, and may have learnt wrong ones
+    weak: bool = False  # the model knows hardly more than the shares of the classes
 
     def describe(self) -> dict[str, Any]:
         """Plain values, for summary.json."""
@@ -179,6 +180,7 @@ def trust_of(
         hidden=hidden,
         misled=misled,
         seen=seen,
+        weak=weak,
     )
 
 
