@@ -30,7 +30,7 @@ from labelproof.training.learner import SGD, Learner, OneNet, softmax_of_net
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
 
-STRONG = Strong(small="cifar10_ninths", large="imagenet")  # after crop and flip, as released
+STRONG = Strong(small="cifar10_ninths", large="imagenet_zoomed")  # after crop and flip
 HIDDEN = 256  # of the two heads of the consistency loss
 
 
