@@ -94,18 +94,22 @@ def test_classification_before_and_after_labels_are_replaced():
     kept = torch.tensor([True, False, True, False])
     own = torch.randn(4, 3, generator=RNG, dtype=torch.float64).softmax(1)
     logs = pairs.logits.log_softmax(1)
-    total, plain = 0.0, 0.0
+    total, plain, strict = 0.0, 0.0, 0.0
     for row in range(8):
         i, partner, weight = row % 4, int(pairs.partners[row]), pairs.weight[row].item()
         mixed = -weight * logs[row, y[i]] - (1 - weight) * logs[row, y[partner]]
         plain += mixed.item() / 8
         total += mixed.item() / 8 if kept[i] else 0.0
-        if not kept[i]:
-            total -= weight * (own[i] @ logs[row]).item() / 8
-        if not kept[partner]:
-            total -= (1 - weight) * (own[partner] @ logs[row]).item() / 8
+        for example, part in ((i, weight), (partner, 1 - weight)):
+            if kept[example]:
+                strict -= part * logs[row, y[example]].item() / 8
+            else:
+                total -= part * (own[example] @ logs[row]).item() / 8
+                strict -= part * (own[example] @ logs[row]).item() / 8
     assert METHOD.classification(pairs, y, kept, None).item() == pytest.approx(plain)
     assert METHOD.classification(pairs, y, kept, own).item() == pytest.approx(total)
+    apart = replace(METHOD, strict_partner=True)
+    assert apart.classification(pairs, y, kept, own).item() == pytest.approx(strict)
 
 
 def test_each_class_keeps_as_many_as_the_lower_median_of_agreements():

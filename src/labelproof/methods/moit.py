@@ -86,6 +86,7 @@ class MOIT:
     memory: hp.Natural = 100  # embeddings a class and view that are remembered; 0: none
     memory_from: hp.RampEpochs = 3  # epochs before the memory is used
     correct_from: hp.RampEpochs = 130  # epochs before labels are replaced
+    strict_partner: bool = False  # a label counts only where its own example is kept
     neighbours: hp.Count = 250  # k
     plus_lr: hp.Positive = 1e-3
     plus_decay_at: tuple[hp.Share, ...] = ()  # lr x 0.1 from each share of the second part on
@@ -160,13 +161,16 @@ class MOIT:
         mixed = pairs.weight * given + (1 - pairs.weight) * other
         if own is None:
             return mixed.mean()
-        trust = kept.float().repeat(2)
+        trust, trust_other = kept.float().repeat(2), kept.float()[pairs.partners]
         logs = pairs.logits.log_softmax(1)
         towards = -(own.repeat(2, 1) * logs).sum(1)
         towards_other = -(own[pairs.partners] * logs).sum(1)
         doubt = pairs.weight * (1 - trust) * towards
-        doubt_other = (1 - pairs.weight) * (1 - kept.float()[pairs.partners]) * towards_other
-        return (trust * mixed + doubt + doubt_other).mean()
+        doubt_other = (1 - pairs.weight) * (1 - trust_other) * towards_other
+        labelled = trust * mixed
+        if self.strict_partner:
+            labelled = pairs.weight * trust * given + (1 - pairs.weight) * trust_other * other
+        return (labelled + doubt + doubt_other).mean()
 
     def contrasts(self, state: State, pairs: Pairs, y: Tensor, epoch: int) -> list[Tensor]:
         """Contrastive loss among the batch, and with the memory once that is used."""
