@@ -20,8 +20,8 @@ from labelproof.methods.pes import (
     class_weights,
     last_block,
 )
-from labelproof.training.batches import Batch
 from labelproof.recipes.recipe import published
+from labelproof.training.batches import Batch
 from tiny import Interrupting, blobs, interrupted, patterns, same_bits
 
 TINY = PES(epochs=8, early=2, renew=1, renew_lr=0.01, batch=32, lr=0.1, lambda_u=5.0, ramp=2.0)
