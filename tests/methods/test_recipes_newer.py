@@ -52,9 +52,9 @@ def moit() -> Table:
 def d2l() -> Table:
     usual = {"batch": 128, "lr": 0.1, "window": 5, "neighbours": 20, "sample": 1280}
     ten = noisy("cifar10", "symmetric", "0.2 0.4 0.6", **usual, net="cnn8", epochs=120, settle=40,
-                at=[40, 80], sce_alpha=0.1, sce_beta=1)  # fmt: skip
+                at=[40, 80], sce_alpha=0.1, sce_beta=1, weight_decay=0)  # fmt: skip
     more = noisy("cifar100", "symmetric", "0.2 0.4 0.6", **usual, net="resnet44", epochs=200,
-                 settle=60, at=[80, 120, 160], sce_alpha=6, sce_beta=0.1)  # fmt: skip
+                 settle=60, at=[80, 120, 160], sce_alpha=6, sce_beta=0.1, weight_decay=4e-3)  # fmt: skip
     return ten | more
 
 
@@ -70,7 +70,7 @@ def mentornet() -> Table:
 
 def incv() -> Table:
     usual = {"net": "resnet32", "fold_epochs": 50, "rounds": 4, "main_epochs": 200, "batch": 128}
-    usual |= {"lr": 1e-3, "weight_decay": 1e-4, "top": 1, "ramp": 10, "alone": 0.2}
+    usual |= {"lr": 1e-3, "weight_decay": 2e-4, "top": 1, "ramp": 10, "alone": 0.2}
     symmetric = noisy("cifar10", "symmetric", "0.2 0.5 0.8", **usual, noise="symmetric")
     return symmetric | noisy("cifar10", "asymmetric", "0.4", **usual, noise="asymmetric")
 

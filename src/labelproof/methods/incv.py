@@ -68,7 +68,7 @@ class INCV:
     rounds: hp.Count = 4  # fewer where there are not two epochs for each
     batch: hp.PerStep = 128
     lr: hp.Positive = 1e-3  # of Adam, in folds and main training
-    weight_decay: hp.NonNegative = 1e-4
+    weight_decay: hp.NonNegative = 2e-4  # Keras' l2(1e-4): its slope is 2e-4 w
     noise: Literal["symmetric", "asymmetric"] = "symmetric"  # what its formulas assume
     top: hp.Count = 1  # k: the given label must be among the k most probable
     ramp: hp.RampEpochs = 10  # epochs of main training until ε_S is left out
