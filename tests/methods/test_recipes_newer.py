@@ -54,7 +54,8 @@ def d2l() -> Table:
     ten = noisy("cifar10", "symmetric", "0.2 0.4 0.6", **usual, net="cnn8", epochs=120, settle=40,
                 at=[40, 80], sce_alpha=0.1, sce_beta=1, weight_decay=0)  # fmt: skip
     more = noisy("cifar100", "symmetric", "0.2 0.4 0.6", **usual, net="resnet44", epochs=200,
-                 settle=60, at=[80, 120, 160], sce_alpha=6, sce_beta=0.1, weight_decay=4e-3)  # fmt: skip
+                 settle=60, at=[80, 120, 160], sce_alpha=6, sce_beta=0.1,
+                 weight_decay=4e-3)  # fmt: skip
     return ten | more
 
 
