@@ -18,6 +18,7 @@ from labelproof.methods.mentornet import (
     smallest_of_each,
 )
 from labelproof.recipes.recipe import published
+from labelproof.training.estimate import estimate
 from tiny import blobs
 
 METHOD = MentorNet(epochs=6, batch=16, lr=0.05, percentile=0.6)
@@ -204,6 +205,14 @@ def test_a_new_student_has_no_memory_of_losses():
 
 
 def test_without_a_scout_labels_are_chosen_at_once():
-    state = replace(LEARNED, scout=0).setup(blobs(size=60).run())
+    run, method = blobs(size=60).run(), replace(LEARNED, scout=0)
+    state = method.setup(run)
+    method.plan()[1].enter(state, run)
     assert len(state.tried) == 24
     assert state.records.shape == (4, 24)
+
+
+def test_the_time_of_a_learned_curriculum_can_be_told_in_advance():
+    problem = blobs(size=60)
+    found = estimate(problem.task, LEARNED, problem.trunk, torch.device("cpu"))
+    assert list(found.phases) == ["scout", "record", "student"]

@@ -126,8 +126,8 @@ class MentorNet:
         if self.kind != "dd":
             return (student,)
         return (
-            Phase("scout", self.scout, self.look, leave=self.choose),
-            Phase("record", self.record, self.record_losses, self.start_anew, self.teach_mentor),
+            Phase("scout", self.scout, self.look),
+            Phase("record", self.record, self.record_losses, self.choose, self.teach_mentor),
             student,
         )
 
@@ -135,12 +135,9 @@ class MentorNet:
         """Student and mentor."""
         none = torch.zeros(0, dtype=torch.long)
         mentor = Mentor().to(run.device)
-        state = State(
+        return State(
             self.student(run), mentor, 0.0, none, none, torch.zeros(0, 0), torch.ones(run.task.size)
         )
-        if self.kind == "dd" and not self.scout:
-            self.choose(state, run)
-        return state
 
     def student(self, run: Run) -> Learner:
         """A new student."""
@@ -235,7 +232,8 @@ class MentorNet:
     def choose(self, state: State, run: Run) -> None:
         """Examples with known labels: those a person confirmed, or each class's smallest losses.
 
-        A share of their labels is then made wrong, uniformly over the other classes.
+        A share of their labels is then made wrong, uniformly over the other classes. A new student
+        learns them.
         """
         confirmed = run.trusted(torch.zeros(run.task.size)) > 0
         chosen = confirmed.nonzero().squeeze(1)
@@ -249,6 +247,7 @@ class MentorNet:
         labels[wrong] = (labels[wrong] + shift) % run.task.num_classes
         state.tried, state.tried_labels = chosen, labels
         state.records = torch.zeros(self.record, len(chosen))
+        self.start_anew(state, run)
 
     def record_losses(self, state: State, run: Run) -> Logs:
         """One epoch of a student on those labels; its losses are kept."""
