@@ -1,5 +1,7 @@
 """Plain, weak and strong views of images against slow references."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -7,6 +9,7 @@ from PIL import Image, ImageOps
 
 from labelproof.views import ImageViews, RandAugment
 from labelproof.views.image_views import cut_out, draw_boxes, padded_crop, resized_crop, shown
+from labelproof.views.policies import apply_policy
 
 MEAN, STD = (0.4, 0.5, 0.6), (0.2, 0.25, 0.3)
 
@@ -294,6 +297,16 @@ def test_strong_view_has_cutout_zeros_after_normalisation():
     assert (blank >= 64).all()
     none = (ImageViews(mean=MEAN, std=STD, cutout=0).strong(x, rng()) == 0).all(1).sum()
     assert none == 0
+
+
+def test_a_policy_can_come_after_a_crop_that_zooms():
+    views = ImageViews(mean=MEAN, std=STD, size=24, crop="resized", cutout=0)
+    x, ours, other = images(16), rng(), rng()
+    crops = levels(views.weak(x, other)).round().byte()
+    expected = apply_policy(crops, "imagenet", other)
+    zoomed = replace(views, policy="imagenet_zoomed").strong(x, ours)
+    assert torch.equal(levels(zoomed).round().byte(), expected)
+    assert not torch.equal(expected, crops)
 
 
 def test_operations_come_before_the_crop_except_for_imagenet():

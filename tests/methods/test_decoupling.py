@@ -53,6 +53,23 @@ def test_a_step_is_the_mean_loss_where_they_differ():
     )
 
 
+@pytest.mark.parametrize(("least", "divisor"), [(0.1, 8), (0.5, 16)])
+def test_few_that_differ_make_a_smaller_step(least, divisor, monkeypatch):
+    method = replace(METHOD, batch=32, least=least)
+    run = blobs(size=32).run()
+    state, losses = method.setup(run), []
+    monkeypatch.setattr(type(run), "step", lambda self, learner, loss: losses.append(loss.item()))
+    monkeypatch.setattr(
+        "labelproof.methods.decoupling.differ", lambda first, second: torch.arange(32) < 8
+    )
+    run.begin(3)
+    method.disagree(state, run)
+    (batch,) = (run.begin(3), run.batches(32, views=("plain",)))[1]
+    first = state.learners[0].net(batch.views[0])[:8]
+    expected = F.cross_entropy(first, batch.y[:8], reduction="sum").item() / divisor
+    assert losses[0] == pytest.approx(expected, rel=1e-5)
+
+
 def test_warm_up_must_leave_epochs():
     with pytest.raises(BadInput, match="warmup must be smaller"):
         Decoupling(epochs=5, warmup=5)

@@ -182,6 +182,12 @@ def test_the_unsupervised_loss_rises_from_the_end_of_the_warm_up(elapsed, share)
     close(uns, share * 8.0 * l_uns(m, scale=2))  # by the second head
 
 
+def test_the_papers_unsupervised_loss_sums_over_classes():
+    m = mixed()
+    _, uns, _ = replace(METHOD, square="sum").losses(ECHO, m, 26.0)
+    close(uns, 8.0 * m.targets.shape[1] * l_uns(m, scale=2))
+
+
 def test_the_ablation_without_two_heads_uses_the_first():
     m = mixed()
     _, uns, _ = replace(METHOD, two_heads=False).losses(ECHO, m, 26.0)

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 
 from labelproof.errors import BadInput
 from labelproof.methods.incv import INCV, fold_rate, largest, main_rate, noise_of_agreement
-from tiny import blobs
+from tiny import blobs, patterns
 
 METHOD = INCV(epochs=8, validation=4, rounds=2, batch=16, lr=0.02, ramp=2)
 
@@ -141,6 +141,22 @@ def test_each_network_learns_what_the_other_trusts():
     METHOD.teach(state.learners, run, batch, None, 0.5)
     moved = before - first.net.heads["label"].weight.detach()
     torch.testing.assert_close(moved, expected, rtol=1e-3, atol=1e-5)
+
+
+def test_losses_are_judged_in_eval_mode_and_the_step_sees_the_chosen_rows_alone():
+    run = patterns(size=16).run()
+    state = METHOD.setup(run)
+    (batch,) = run.batches(16)
+    x, y = batch.views[0], batch.y
+    first, second = state.learners
+    with torch.no_grad():
+        judged = F.cross_entropy(second.net.eval()(x), y, reduction="none").argsort()[:8]
+    norm = first.net.trunk.layers[1]
+    maps = first.net.trunk.layers[0](x[judged]).detach()
+    mean = 0.5 * norm.running_mean + 0.5 * maps.mean((0, 2, 3))  # momentum 0.5
+    METHOD.teach(state.learners, run, batch, None, 0.5)
+    assert norm.num_batches_tracked == 1
+    torch.testing.assert_close(norm.running_mean, mean)
 
 
 def test_rates():

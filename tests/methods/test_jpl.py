@@ -149,3 +149,16 @@ def test_later_stages_learn_targets_by_weighted_cross_entropy(monkeypatch):
     each = F.cross_entropy(run.predict(state.learner.net), state.targets, reduction="none")
     weight = torch.tensor([1.0, 2.0, 5.0])[run.y]
     assert losses == pytest.approx([((weight * each).sum() / weight.sum()).item()], rel=1e-4)
+
+
+def test_the_positive_loss_is_a_mean_over_the_batch_or_over_those_that_get_it(monkeypatch):
+    run = blobs(size=16).run()
+    state, parts = METHOD.setup(run), []
+    monkeypatch.setattr(type(run), "step", lambda self, learner, *losses: parts.append(losses[1]))
+    monkeypatch.setattr(JPL, "positives", lambda self, logits, given, rng: (given == 0).float())
+    for over in ("batch", "chosen"):
+        run.begin(0)
+        replace(METHOD, batch=16, positive_over=over).filter(state, run)
+    share = (run.y == 0).float().mean()
+    assert 0 < share < 1
+    torch.testing.assert_close(parts[0], parts[1] * share)

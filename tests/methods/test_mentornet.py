@@ -10,7 +10,15 @@ import torch.nn.functional as F
 
 from labelproof import metrics
 from labelproof.errors import BadInput
-from labelproof.methods.mentornet import MentorNet, kept, predefined, smallest_of_each
+from labelproof.methods.mentornet import (
+    Mentor,
+    MentorNet,
+    kept,
+    predefined,
+    smallest_of_each,
+)
+from labelproof.recipes.recipe import published
+from labelproof.training.estimate import estimate
 from tiny import blobs
 
 METHOD = MentorNet(epochs=6, batch=16, lr=0.05, percentile=0.6)
@@ -60,6 +68,40 @@ def test_dropping_keeps_exactly_so_many(share, count):
 def test_the_schedule_of_dropping():
     method = MentorNet(drop=(0.5, 17, 0.05, 78, 0.9, 5))
     assert [method.dropped(p) for p in (0, 16, 17, 94, 95, 99)] == [0.5, 0.5, 0.05, 0.05, 0.9, 0.9]
+
+
+def test_a_learned_curriculum_stays_at_the_end_of_its_burn_in():
+    method = replace(LEARNED, drop=(0.5, 17, 0.05, 78, 0.9, 5))
+    assert [method.told(p) for p in (0, 17, 18, 60, 99)] == [0, 17, 18, 18, 18]
+    assert method.dropped(method.told(99)) == 0.05  # the last entry is never reached, as released
+    assert METHOD.told(99) == 99
+
+
+def test_the_mentor_learns_differences_from_one_percentile_of_all_records(monkeypatch):
+    run = blobs(size=60).run()
+    method = replace(LEARNED, mentor_steps=3)
+    state = method.setup(run)
+    method.choose(state, run)
+    state.records = torch.arange(96.0).reshape(4, 24)
+    seen, forward = [], Mentor.forward
+
+    def note(self, loss, difference, percent):
+        seen.extend((loss - difference).tolist())
+        return forward(self, loss, difference, percent)
+
+    monkeypatch.setattr(Mentor, "forward", note)
+    method.teach_mentor(state, run)
+    assert seen == pytest.approx([0.9 * 95] * len(seen), rel=1e-5)
+
+
+def test_recipes_have_the_percentiles_of_the_released_script():
+    for data in ("cifar10", "cifar100"):
+        rates = [
+            published("mentornet", f"{data}-symmetric-{rate}").percentile
+            for rate in (0.2, 0.4, 0.8)
+        ]
+        assert rates == [0.75, 0.75, 0.5]
+    assert published("mentornet", "webvision").drop == (0.0, 100.0)  # as self-paced is released
 
 
 def test_all_weights_one_and_nothing_dropped_is_cross_entropy():
@@ -163,6 +205,14 @@ def test_a_new_student_has_no_memory_of_losses():
 
 
 def test_without_a_scout_labels_are_chosen_at_once():
-    state = replace(LEARNED, scout=0).setup(blobs(size=60).run())
+    run, method = blobs(size=60).run(), replace(LEARNED, scout=0)
+    state = method.setup(run)
+    method.plan()[1].enter(state, run)
     assert len(state.tried) == 24
     assert state.records.shape == (4, 24)
+
+
+def test_the_time_of_a_learned_curriculum_can_be_told_in_advance():
+    problem = blobs(size=60)
+    found = estimate(problem.task, LEARNED, problem.trunk, torch.device("cpu"))
+    assert list(found.phases) == ["scout", "record", "student"]

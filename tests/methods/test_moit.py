@@ -11,7 +11,7 @@ import torch.nn.functional as F
 
 from labelproof.errors import BadInput
 from labelproof.methods.moit import MOIT, Pairs, balanced_selection, remember
-from tiny import blobs
+from tiny import blobs, patterns
 
 RNG = torch.Generator().manual_seed(0)
 METHOD = MOIT(
@@ -94,18 +94,22 @@ def test_classification_before_and_after_labels_are_replaced():
     kept = torch.tensor([True, False, True, False])
     own = torch.randn(4, 3, generator=RNG, dtype=torch.float64).softmax(1)
     logs = pairs.logits.log_softmax(1)
-    total, plain = 0.0, 0.0
+    total, plain, strict = 0.0, 0.0, 0.0
     for row in range(8):
         i, partner, weight = row % 4, int(pairs.partners[row]), pairs.weight[row].item()
         mixed = -weight * logs[row, y[i]] - (1 - weight) * logs[row, y[partner]]
         plain += mixed.item() / 8
         total += mixed.item() / 8 if kept[i] else 0.0
-        if not kept[i]:
-            total -= weight * (own[i] @ logs[row]).item() / 8
-        if not kept[partner]:
-            total -= (1 - weight) * (own[partner] @ logs[row]).item() / 8
+        for example, part in ((i, weight), (partner, 1 - weight)):
+            if kept[example]:
+                strict -= part * logs[row, y[example]].item() / 8
+            else:
+                total -= part * (own[example] @ logs[row]).item() / 8
+                strict -= part * (own[example] @ logs[row]).item() / 8
     assert METHOD.classification(pairs, y, kept, None).item() == pytest.approx(plain)
     assert METHOD.classification(pairs, y, kept, own).item() == pytest.approx(total)
+    apart = replace(METHOD, strict_partner=True)
+    assert apart.classification(pairs, y, kept, own).item() == pytest.approx(strict)
 
 
 def test_each_class_keeps_as_many_as_the_lower_median_of_agreements():
@@ -148,23 +152,34 @@ def test_parts_must_fit():
         MOIT(epochs=10, plus=10)
 
 
-def test_labels_are_replaced_and_bootstrapped_from_the_epochs_that_were_set(monkeypatch):
+def test_predictions_count_from_the_epochs_that_were_set(monkeypatch):
     run = blobs(size=40).run()
     state = METHOD.setup(run)
-    seen, batches = [], type(run).batches
+    seen, classification = [], MOIT.classification
 
-    def note(self, size, rows=None, views=("weak",), **more):
-        seen.append(len(views))
-        return batches(self, size, rows, views, **more)
+    def note(self, pairs, y, kept, own):
+        seen.append(own is not None)
+        return classification(self, pairs, y, kept, own)
 
-    monkeypatch.setattr(type(run), "batches", note)
-    for epoch in (2, 3):  # a third view, which is not mixed, tells the network's own answer
+    monkeypatch.setattr(MOIT, "classification", note)
+    for epoch in (2, 3):
         run.begin(epoch)
         METHOD.train(state, run)
-    for epoch in (4, 5):  # the same as a second view
-        run.begin(epoch)
-        METHOD.fine_tune(state, run)
-    assert seen == [2, 3, 1, 2]
+    assert seen == [False, False, True, True]  # two batches of 16 an epoch
+
+
+def test_every_step_passes_the_plain_view_too_for_the_running_statistics():
+    run = patterns(size=40).run()
+    state = METHOD.setup(run)
+    (norm, *_) = (m for m in state.learner.net.modules() if isinstance(m, torch.nn.BatchNorm2d))
+    run.begin(0)
+    METHOD.train(state, run)
+    assert norm.num_batches_tracked == 2 * 3  # two steps; both mixed views and the plain one
+    METHOD.new_classifier(state, run)
+    state.kept[:] = True
+    run.begin(4)
+    METHOD.fine_tune(state, run)
+    assert norm.num_batches_tracked == 2 * 3 + 2 * 2
 
 
 def test_bootstrapping_joins_label_and_own_answer(monkeypatch):
@@ -176,6 +191,9 @@ def test_bootstrapping_joins_label_and_own_answer(monkeypatch):
     monkeypatch.setattr(type(run), "step", lambda self, learner, loss: losses.append(loss.item()))
     run.begin(4)
     method.fine_tune(state, run)
+    replace(method, boot_from=1).fine_tune(state, run)  # later: the given labels alone
     logits = run.predict(state.learner.net)
     targets = 0.7 * F.one_hot(run.y, 3) + 0.3 * F.one_hot(logits.argmax(1), 3)
-    assert losses == pytest.approx([F.cross_entropy(logits, targets).item()], rel=1e-4)
+    expected = [F.cross_entropy(logits, wanted).item() for wanted in (targets, run.y)]
+    assert losses == pytest.approx(expected, rel=1e-3)
+    assert expected[0] != pytest.approx(expected[1], rel=1e-2)

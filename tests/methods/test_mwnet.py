@@ -10,6 +10,7 @@ import torch.nn.functional as F
 
 from labelproof.errors import BadInput
 from labelproof.methods.mwnet import MWNet, smallest
+from labelproof.recipes.recipe import published
 from tiny import blobs
 
 METHOD = MWNet(epochs=6, scout=2, batch=16, lr=0.05, meta=12, meta_lr=0.01)
@@ -112,3 +113,14 @@ def test_right_labels_are_never_trained_on():
 def test_scouting_must_leave_epochs():
     with pytest.raises(BadInput, match="scout must be smaller"):
         MWNet(epochs=5, scout=5)
+
+
+def test_the_weighing_network_has_the_optimiser_of_either_script():
+    run = blobs(size=20).run()
+    stable = published("mwnet", "cifar10-asymmetric-0.4").setup(run).weigher.optimiser
+    wide = published("mwnet", "cifar10-symmetric-0.4").setup(run).weigher.optimiser
+    assert isinstance(stable, torch.optim.Adam)
+    assert isinstance(wide, torch.optim.SGD)
+    settings = wide.param_groups[0]
+    assert (settings["lr"], settings["momentum"], settings["weight_decay"]) == (1e-3, 0.9, 5e-4)
+    assert settings["nesterov"]

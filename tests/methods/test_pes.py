@@ -20,6 +20,7 @@ from labelproof.methods.pes import (
     class_weights,
     last_block,
 )
+from labelproof.recipes.recipe import published
 from labelproof.training.batches import Batch
 from tiny import Interrupting, blobs, interrupted, patterns, same_bits
 
@@ -322,3 +323,16 @@ def test_time_passes_from_batch_to_batch_and_stands_still_for_the_new_head(monke
     run.begin(4)  # the third epoch was the head's
     replace(TINY, batch=80).mixmatch(state.learner, torch.arange(240) < 160, run)
     assert times == pytest.approx([3, 3 + 1 / 3, 3 + 2 / 3])
+
+
+@pytest.mark.parametrize("data", ["cifar10", "cifar100"])
+def test_the_supervised_recipes_lower_the_learning_rate_where_the_release_does(data):
+    method = published("pes", f"{data}-supervised")
+    run = blobs(size=20).run()
+    state = method.setup(run)
+    rates = []
+    for epoch in (99, 100, 149, 150):  # released epochs; `early` of them is the renewal alone
+        run.begin(epoch - 1 + method.renewing)
+        method.prepare(state.learner, run)
+        rates.append(state.learner.optimiser.param_groups[0]["lr"])
+    assert rates == pytest.approx([0.1, 0.01, 0.01, 0.001])

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from labelproof.errors import BadInput
-from labelproof.methods import METHODS
+from labelproof.methods import METHODS, ssr, unicon
 from labelproof.methods.dpc import DPC
 from labelproof.nets import NETS
 from labelproof.recipes.recipe import (
@@ -239,7 +239,10 @@ def test_views_are_the_authors_where_they_have_their_own():
     assert with_views(small, "dpc", "cifar10-symmetric-0.5") == small
     web = with_views(large, "elr_plus", "webvision")
     assert (web.size, web.crop, web.padding) == (227, "pad", 0)
-    assert with_views(large, "unicon", "webvision").crop == "pad"
+    web = with_views(large, "unicon", "webvision")
+    assert web.crop == "pad"
+    assert web.like(unicon.STRONG).policy == "imagenet"  # whatever the crop
+    assert with_views(large, "ssr", "webvision").like(ssr.STRONG).policy == "imagenet_zoomed"
     vectors = VectorViews(mean=torch.zeros(3), std=torch.ones(3))
     assert with_views(vectors, "unicon", None) is vectors
 

@@ -130,8 +130,8 @@ def sop_plus() -> dict[str, dict[str, Any]]:
 
 def forward() -> dict[str, dict[str, Any]]:
     common = {**SGD_002, "lr": 0.1, "hold_out": 0.1, "estimate_for": 0.5}
-    ten = {"epochs": 240, "weight_decay": 1e-4, "at": [40, 80], "quantile": 0.97}
-    hundred = {"epochs": 300, "weight_decay": 1e-3, "at": [80, 120], "quantile": 1}
+    ten = {"epochs": 240, "weight_decay": 2e-4, "at": [40, 80], "quantile": 0.97}
+    hundred = {"epochs": 300, "weight_decay": 2e-3, "at": [80, 120], "quantile": 1}
     ten, hundred = {**ten, "net": "resnet32"}, {**hundred, "net": "resnet44"}
     return {
         f"{data}-{noise}-{rate}": {**common, **values}

@@ -9,7 +9,8 @@ import torch
 import torch.nn.functional as F
 
 from labelproof.functional.contrast import label_votes, nearest_by_angle
-from labelproof.methods.ssr import SSR, WIDTH, Chosen, balanced, balanced_votes, compared
+from labelproof.methods.ssr import SSR, Chosen, balanced, balanced_votes, compared
+from labelproof.recipes.recipe import is_ours, published
 from tiny import blobs
 
 METHOD = SSR(epochs=4, batch=16, lr=0.05, neighbours=10)
@@ -75,7 +76,7 @@ def test_consistency_compares_the_strong_prediction_with_the_weak_projection():
     loss = compared(state.learner, u)
     expected = -(F.normalize(p, dim=1) * F.normalize(z, dim=1)).sum(1).mean()
     torch.testing.assert_close(loss, expected)
-    assert z.shape[1] == WIDTH
+    assert z.shape[1] == METHOD.width == 128
     loss.backward()
     weak_only = torch.autograd.grad(expected, head.predict[3].weight)[0]
     torch.testing.assert_close(head.predict[3].weight.grad, weak_only)
@@ -84,6 +85,17 @@ def test_consistency_compares_the_strong_prediction_with_the_weak_projection():
 def test_without_consistency_there_is_one_head():
     state = replace(METHOD, consistency=0.0).setup(blobs(size=20).run())
     assert list(state.learner.net.heads) == ["label"]
+
+
+def test_webvision_has_the_released_settings():
+    method = published("ssr", "webvision")
+    assert not is_ours("ssr", "webvision")
+    rates = [method.learning_rate(epoch) for epoch in (0, 49, 50, 99, 100, 149)]
+    assert rates == pytest.approx([0.01, 0.01, 1e-3, 1e-3, 1e-4, 1e-4])
+    assert (method.epochs, method.batch, method.weight_decay) == (150, 32, 1e-4)
+    assert (method.relabel_above, method.alpha, method.width) == (0.95, 0.5, 256)
+    head = method.setup(blobs(size=20).run()).learner.net.heads["compare"]
+    assert (head.project[3].out_features, head.predict[3].out_features) == (256, 256)
 
 
 def test_the_learning_rate_ends_at_a_fiftieth():

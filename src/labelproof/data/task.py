@@ -16,7 +16,13 @@ from labelproof.data.examples import Inputs, Kind
 from labelproof.data.votes import Votes
 
 Policy = Literal[
-    "cifar10", "cifar10_ninths", "imagenet", "randaugment", "randaugment_3_15", "colour_jitter"
+    "cifar10",
+    "cifar10_ninths",
+    "imagenet",
+    "imagenet_zoomed",
+    "randaugment",
+    "randaugment_3_15",
+    "colour_jitter",
 ]
 
 
@@ -25,7 +31,7 @@ class Strong:
     """The strong view of images as a method's authors have it, in place of the data's own."""
 
     small: Policy  # operations for images that are cropped with a border, such as CIFAR's,
-    large: Policy  # and for those that are cropped at random scales
+    large: Policy  # and for large ones, such as WebVision's
     cutout: bool = False  # whether a square is blanked where the data's own strong view blanks one
 
 

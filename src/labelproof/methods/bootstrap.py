@@ -48,7 +48,7 @@ class Bootstrap:
     batch: hp.PerStep = 128
     lr: hp.Positive = 0.1
     momentum: hp.Share = 0.9
-    weight_decay: hp.NonNegative = 1e-4
+    weight_decay: hp.NonNegative = 2e-4  # Keras' l2(1e-4): its slope is 2e-4 w
     decay_at: tuple[hp.Share, ...] = (1 / 3, 2 / 3)  # lr x 0.1 from these shares of the epochs on
     target: Literal["hard", "soft"] = "hard"
     beta: Trust | None = None  # β, weight of the given label; None: 0.8 hard, 0.95 soft

@@ -49,6 +49,7 @@ class Decoupling:
     momentum: hp.Share = 0.9
     weight_decay: hp.NonNegative = 0.0
     view: Literal["plain", "weak"] = "plain"
+    least: hp.Share = 0.1  # share of a batch that a step's loss is divided by at the least
 
     def __post_init__(self) -> None:
         hp.check(self)
@@ -91,7 +92,8 @@ class Decoupling:
             rows = chosen.nonzero().squeeze(1)  # the host waits for their number
             if len(rows):
                 for learner, logits in zip(state.learners, both, strict=True):
-                    run.step(learner, F.cross_entropy(logits[rows], batch.y[rows]))
+                    loss = F.cross_entropy(logits[rows], batch.y[rows], reduction="sum")
+                    run.step(learner, loss / max(self.least * len(chosen), len(rows)))
         return mean_of_steps(share)
 
     def score(self, state: TwoNets, run: Run) -> None:

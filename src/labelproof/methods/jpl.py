@@ -14,7 +14,7 @@ Shapes: B batch, C classes, K complementary labels, N training examples.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -66,6 +66,7 @@ class JPL:
     complements: hp.Count = 1  # K, complementary labels an example and step
     powers: hp.Natural = 3  # N of PL+, whose slope is 1 - p^(2^(N + 1))
     positive_weight: hp.NonNegative = 0.01  # λ, weight of PL+
+    positive_over: Literal["batch", "chosen"] = "batch"  # what PL+ is a mean over
     agree: bool = True  # PL+ only where the predicted class is the given one
     cut: hp.Share = 0.5  # mean probability from which a given label is clean
 
@@ -120,6 +121,8 @@ class JPL:
             chosen = self.positives(logits.detach(), batch.y, run.rng)
             positive = positive_plus(logits, logits.argmax(1), self.powers) * chosen
             negative = negative_plus(logits, others).mean()
+            if self.positive_over == "chosen":
+                positive = positive * len(chosen) / chosen.sum().clamp(min=1)
             run.step(learner, negative, self.positive_weight * positive.mean())
             given = fn.of_label(logits.detach().softmax(1), batch.y)
             state.history[batch.index, run.epoch % HISTORY] = given

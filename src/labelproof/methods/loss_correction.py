@@ -68,7 +68,7 @@ class Forward:
     batch: hp.PerStep = 128
     lr: hp.Positive = 0.1
     momentum: hp.Share = 0.9
-    weight_decay: hp.NonNegative = 1e-4
+    weight_decay: hp.NonNegative = 2e-4  # Keras' l2(1e-4): its slope is 2e-4 w
     decay_at: tuple[hp.Share, ...] = (1 / 3, 2 / 3)  # lr x 0.1 from these shares of each part on
     hold_out: Annotated[float, hp.Range(0, 0.5)] = (
         0.1  # share that picks the epoch to estimate with

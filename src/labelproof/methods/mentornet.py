@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -30,6 +31,7 @@ from labelproof.training.run import Run
 Percent = Annotated[int, hp.Range(0, 100)]
 Stage = hp.StageEpochs
 EASY, LINEAR = 18, 90  # percent of training: all examples, then self-paced, then linear weights
+MENTOR_CLIP = 5.0  # largest norm of the mentor's gradient
 
 
 class Mentor(nn.Module):
@@ -99,7 +101,7 @@ class MentorNet:
     record: Stage = 0  # dd: epochs of the student whose losses teach the mentor
     tried: hp.Share = 0.1  # dd: share of the examples it is tried on
     tried_noise: hp.Share = 0.4  # dd: share of their labels that are made wrong
-    mentor_percentile: hp.Share = 0.9  # dd: of the recorded losses of an epoch
+    mentor_percentile: hp.Share = 0.9  # dd: of all recorded losses
     mentor_steps: hp.Count = 30_000  # dd
     mentor_lr: hp.Positive = 0.1  # dd: of Adam; x 0.9 every 1,000 steps
 
@@ -124,8 +126,8 @@ class MentorNet:
         if self.kind != "dd":
             return (student,)
         return (
-            Phase("scout", self.scout, self.look, leave=self.choose),
-            Phase("record", self.record, self.record_losses, self.start_anew, self.teach_mentor),
+            Phase("scout", self.scout, self.look),
+            Phase("record", self.record, self.record_losses, self.choose, self.teach_mentor),
             student,
         )
 
@@ -133,12 +135,9 @@ class MentorNet:
         """Student and mentor."""
         none = torch.zeros(0, dtype=torch.long)
         mentor = Mentor().to(run.device)
-        state = State(
+        return State(
             self.student(run), mentor, 0.0, none, none, torch.zeros(0, 0), torch.ones(run.task.size)
         )
-        if self.kind == "dd" and not self.scout:
-            self.choose(state, run)
-        return state
 
     def student(self, run: Run) -> Learner:
         """A new student."""
@@ -166,7 +165,8 @@ class MentorNet:
             losses = F.cross_entropy(learner.net(batch.views[0]), batch.y, reduction="none")
             weights = self.weights(state, losses.detach(), int(100 * done))
             weights = torch.maximum(weights, sure[batch.index])
-            weights = weights * kept(len(losses), self.dropped(int(100 * done)), run.rng).to(losses)
+            share = self.dropped(self.told(int(100 * done)))
+            weights = weights * kept(len(losses), share, run.rng).to(losses)
             used = weights.mean().item()
             for group in learner.optimiser.param_groups:  # decay in proportion to the data used
                 group["weight_decay"] = self.weight_decay * used
@@ -192,12 +192,16 @@ class MentorNet:
         if percent < self.burn_in - 1:
             return torch.ones_like(losses)
         if self.kind == "dd":
-            at = torch.full((len(losses),), min(percent, self.burn_in), device=losses.device)
+            at = torch.full((len(losses),), self.told(percent), device=losses.device)
             weights: Tensor = state.mentor(losses, difference, at).sigmoid()
             return weights
         if self.kind == "self_paced":
             return (difference <= 0).to(losses)
         return predefined(difference, percent, self.slope)
+
+    def told(self, percent: int) -> int:
+        """Percent of training for mentor and dropping; "dd" stays at the end of its burn-in."""
+        return min(percent, self.burn_in) if self.kind == "dd" else percent
 
     def dropped(self, percent: int) -> float:
         """Share of a batch that is left out at random at this percent of training."""
@@ -228,7 +232,8 @@ class MentorNet:
     def choose(self, state: State, run: Run) -> None:
         """Examples with known labels: those a person confirmed, or each class's smallest losses.
 
-        A share of their labels is then made wrong, uniformly over the other classes.
+        A share of their labels is then made wrong, uniformly over the other classes. A new student
+        learns them.
         """
         confirmed = run.trusted(torch.zeros(run.task.size)) > 0
         chosen = confirmed.nonzero().squeeze(1)
@@ -242,6 +247,7 @@ class MentorNet:
         labels[wrong] = (labels[wrong] + shift) % run.task.num_classes
         state.tried, state.tried_labels = chosen, labels
         state.records = torch.zeros(self.record, len(chosen))
+        self.start_anew(state, run)
 
     def record_losses(self, state: State, run: Run) -> Logs:
         """One epoch of a student on those labels; its losses are kept."""
@@ -258,7 +264,7 @@ class MentorNet:
     def teach_mentor(self, state: State, run: Run) -> None:
         """The mentor learns which labels are right, from the recorded losses."""
         right = (state.tried_labels == run.y.cpu()[state.tried]).float()
-        levels = state.records.quantile(self.mentor_percentile, dim=1)
+        level = float(np.quantile(state.records.numpy(), self.mentor_percentile))  # of all epochs
         optimiser = Adam(lr=self.mentor_lr).of(
             p for p in state.mentor.parameters() if p.requires_grad
         )
@@ -268,12 +274,12 @@ class MentorNet:
             epoch = torch.randint(self.record, (32,), generator=run.rng)
             row = torch.randint(len(right), (32,), generator=run.rng)
             losses = state.records[epoch, row]
-            signals = (losses, losses - levels[epoch], 100 * epoch // self.record)
+            signals = (losses, losses - level, 100 * epoch // self.record)
             logits = state.mentor(*(signal.to(run.device) for signal in signals))
             loss = F.binary_cross_entropy_with_logits(logits, right[row].to(run.device))
             optimiser.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
-            nn.utils.clip_grad_norm_(state.mentor.parameters(), 1.0)
+            nn.utils.clip_grad_norm_(state.mentor.parameters(), MENTOR_CLIP)
             optimiser.step()
 
 

@@ -31,6 +31,7 @@ from labelproof.training.run import Run
 
 WIDTH = 128  # D
 STRONG = Strong(small="colour_jitter", large="colour_jitter")  # after a zooming crop and flip
+VIEWS: tuple[View, ...] = (STRONG, STRONG, "plain")
 
 
 def embedding(features: int, _classes: int) -> nn.Module:
@@ -85,6 +86,7 @@ class MOIT:
     memory: hp.Natural = 100  # embeddings a class and view that are remembered; 0: none
     memory_from: hp.RampEpochs = 3  # epochs before the memory is used
     correct_from: hp.RampEpochs = 130  # epochs before labels are replaced
+    strict_partner: bool = False  # a label counts only where its own example is kept
     neighbours: hp.Count = 250  # k
     plus_lr: hp.Positive = 1e-3
     plus_decay_at: tuple[hp.Share, ...] = ()  # lr x 0.1 from each share of the second part on
@@ -128,12 +130,10 @@ class MOIT:
         learner = state.learner
         learner.train_at(fn.stair_decay(self.lr, run.epoch, self.first, self.decay_at))
         correcting = run.epoch >= self.correct_from
-        views: tuple[View, ...] = (STRONG, STRONG)
-        if correcting:
-            views += ("plain",)
-        for batch in run.batches(self.batch, views=views):
+        for batch in run.batches(self.batch, views=VIEWS):
             pairs = self.mixed_pairs(learner, batch, run)
-            own = learner.net(batch.views[2]).detach().softmax(1) if correcting else None
+            plain = predicted(learner, batch.views[2])  # running statistics see it from the start
+            own = plain.softmax(1) if correcting else None
             losses = [self.classification(pairs, batch.y, state.kept[batch.index], own)]
             losses += self.contrasts(state, pairs, batch.y, run.epoch)
             run.step(learner, *losses)
@@ -161,13 +161,16 @@ class MOIT:
         mixed = pairs.weight * given + (1 - pairs.weight) * other
         if own is None:
             return mixed.mean()
-        trust = kept.float().repeat(2)
+        trust, trust_other = kept.float().repeat(2), kept.float()[pairs.partners]
         logs = pairs.logits.log_softmax(1)
         towards = -(own.repeat(2, 1) * logs).sum(1)
         towards_other = -(own[pairs.partners] * logs).sum(1)
         doubt = pairs.weight * (1 - trust) * towards
-        doubt_other = (1 - pairs.weight) * (1 - kept.float()[pairs.partners]) * towards_other
-        return (trust * mixed + doubt + doubt_other).mean()
+        doubt_other = (1 - pairs.weight) * (1 - trust_other) * towards_other
+        labelled = trust * mixed
+        if self.strict_partner:
+            labelled = pairs.weight * trust * given + (1 - pairs.weight) * trust_other * other
+        return (labelled + doubt + doubt_other).mean()
 
     def contrasts(self, state: State, pairs: Pairs, y: Tensor, epoch: int) -> list[Tensor]:
         """Contrastive loss among the batch, and with the memory once that is used."""
@@ -233,19 +236,25 @@ class MOIT:
         learner, epoch = state.learner, run.epoch - self.first
         learner.train_at(fn.stair_decay(self.plus_lr, epoch, self.plus, self.plus_decay_at))
         boot = self.boot if epoch >= self.boot_from else 0.0
-        views: tuple[View, ...] = ("weak", "plain") if boot else ("weak",)
-        for batch in run.batches(self.batch, state.kept.nonzero().squeeze(1), views):
+        for batch in run.batches(self.batch, state.kept.nonzero().squeeze(1), ("weak", "plain")):
             mixed, weight, permutation = fn.mixup(
                 batch.views[0], self.alpha, run.rng, run.device_rng
             )
-            targets = F.one_hot(batch.y, run.task.num_classes).float()
-            if boot:
-                own = learner.net(batch.views[1]).detach().argmax(1)
-                own = F.one_hot(own, run.task.num_classes)
-                targets = (1 - boot) * targets + boot * own
-            loss = F.cross_entropy(learner.net(mixed), fn.mix(targets, weight, permutation))
-            run.step(learner, loss)
+            logits, plain = learner.net(mixed), predicted(learner, batch.views[1])
+            given, own = (
+                F.one_hot(labels, run.task.num_classes).float()
+                for labels in (batch.y, plain.argmax(1))
+            )
+            targets = (1 - boot) * given + boot * own
+            run.step(learner, F.cross_entropy(logits, fn.mix(targets, weight, permutation)))
         return {"selected": state.kept.float().mean().item()}
+
+
+@torch.no_grad()
+def predicted(learner: Learner, x: Tensor) -> Tensor:
+    """Logits (B, C) of the network in train mode; its running statistics take part."""
+    logits: Tensor = learner.net(x)
+    return logits
 
 
 def mean_where(values: Tensor, chosen: Tensor) -> Tensor:

@@ -67,7 +67,8 @@ class MWNet:
     nesterov: bool = False
     weight_decay: hp.NonNegative = 5e-4
     meta: hp.Count = 1000  # M, where nobody confirmed labels
-    meta_lr: hp.Positive = 1e-3  # of Adam, for the weighing network
+    meta_optimiser: Literal["adam", "sgd"] = "adam"  # of the weighing network
+    meta_lr: hp.Positive = 1e-3  # its learning rate, constant
     meta_decay: hp.NonNegative = 1e-4  # its weight decay
     normalise: Literal["none", "sum"] = "none"  # "sum": weights of a batch add up to B
     every: hp.Count = 1  # steps between two updates of the weighing network
@@ -86,9 +87,16 @@ class MWNet:
         trunk = nn.Sequential(nn.Linear(1, HIDDEN), nn.ReLU())
         weigher = MultiHead(trunk, {"weight": nn.Linear(HIDDEN, 1)}).to(run.device)
         adam = Adam(lr=self.meta_lr, weight_decay=self.meta_decay)
+        sgd = SGD(
+            lr=self.meta_lr,
+            momentum=self.momentum,
+            weight_decay=self.meta_decay,
+            nesterov=self.nesterov,
+        )
+        chosen = adam if self.meta_optimiser == "adam" else sgd
         return State(
             self.new_learner(run),
-            Learner(weigher, adam.of(weigher.parameters())),
+            Learner(weigher, chosen.of(weigher.parameters())),
             torch.zeros(0, dtype=torch.long),
             torch.ones(run.task.size),
         )

@@ -13,6 +13,7 @@ Shapes: B batch, C classes, F features, N training examples.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import torch
@@ -29,17 +30,17 @@ from labelproof.training.learner import SGD, Learner, OneNet, softmax_of_net
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
 
-STRONG = Strong(small="cifar10_ninths", large="imagenet")  # after crop and flip, as released
-WIDTH, HIDDEN = 128, 256  # of what the consistency loss compares
+STRONG = Strong(small="cifar10_ninths", large="imagenet_zoomed")  # after crop and flip
+HIDDEN = 256  # of the two heads of the consistency loss
 
 
 class Compared(nn.Module):
-    """Projection z and prediction of it, side by side: (B, F) to (B, 2 WIDTH)."""
+    """Projection z and prediction of it, side by side: (B, F) to (B, 2 width)."""
 
-    def __init__(self, features: int, _classes: int) -> None:
+    def __init__(self, features: int, _classes: int, width: int = 128) -> None:
         super().__init__()
-        self.project = _two_layers(features)
-        self.predict = _two_layers(WIDTH)
+        self.project = _two_layers(features, width)
+        self.predict = _two_layers(width, width)
 
     def forward(self, features: Tensor) -> Tensor:
         """z first."""
@@ -74,6 +75,7 @@ class SSR:
     batch: hp.PerStep = 128
     lr: hp.Positive = 0.02
     lr_floor: hp.Share = 0.02  # lowest rate of the cosine, as a share of lr
+    decay_at: tuple[hp.Share, ...] = ()  # no cosine: lr x 0.1 from each share of the epochs on
     momentum: hp.Share = 0.9
     weight_decay: hp.NonNegative = 5e-4
     relabel_above: hp.Share = 0.9  # θ_r, largest probability above which a label is replaced
@@ -81,6 +83,7 @@ class SSR:
     neighbours: hp.Count = 200  # k
     alpha: hp.Positive = 4.0  # Beta(α, α) of the mixing weight
     consistency: hp.NonNegative = 1.0  # λ_fc; 0 is SSR
+    width: hp.Count = 128  # of what the consistency loss compares
 
     def __post_init__(self) -> None:
         hp.check(self)
@@ -92,7 +95,8 @@ class SSR:
     def setup(self, run: Run) -> OneNet:
         """One network; heads of the consistency loss only where it is used."""
         sgd = SGD(lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
-        heads = {"label": linear, "compare": Compared} if self.consistency else {"label": linear}
+        compare = partial(Compared, width=self.width)
+        heads = {"label": linear, "compare": compare} if self.consistency else {"label": linear}
         return OneNet(run.learner(sgd, **heads), torch.ones(run.task.size))
 
     predict = softmax_of_net
@@ -102,8 +106,7 @@ class SSR:
         learner = state.learner
         chosen = self.choose(state, run, view="weak")
         state.clean = run.trusted(chosen.given)
-        rate = fn.cosine_decay(self.lr, run.epoch, self.epochs, self.lr_floor * self.lr)
-        learner.train_at(rate)
+        learner.train_at(self.learning_rate(run.epoch))
         rows = balanced(chosen.labels, chosen.selected, run.rng)
         kept = run.batches(self.batch, rows, (STRONG, STRONG), forever=True)
         for x, u in zip(kept, run.batches(self.batch, views=("weak", STRONG)), strict=False):
@@ -113,6 +116,12 @@ class SSR:
             run.step(learner, *losses)
         changed = (chosen.labels != run.y).float().mean().item()
         return {"selected": chosen.selected.float().mean().item(), "changed": changed}
+
+    def learning_rate(self, epoch: int) -> float:
+        """Half a cosine, or steps."""
+        if self.decay_at:
+            return fn.stair_decay(self.lr, epoch, self.epochs, self.decay_at)
+        return fn.cosine_decay(self.lr, epoch, self.epochs, self.lr_floor * self.lr)
 
     def choose(self, state: OneNet, run: Run, view: View = "plain") -> Chosen:
         """Relabel and select by the network as it is."""
@@ -148,7 +157,8 @@ class SSR:
 def compared(learner: Learner, u: Batch) -> Tensor:
     """Negative cosine of the strong view's prediction and the weak one's projection, held fixed."""
     weak, strong = learner.net(torch.cat(u.views), "compare").chunk(2)
-    return -F.cosine_similarity(strong[:, WIDTH:], weak[:, :WIDTH].detach(), dim=1).mean()
+    (z, _), (_, guess) = weak.chunk(2, 1), strong.chunk(2, 1)
+    return -F.cosine_similarity(guess, z.detach(), dim=1).mean()
 
 
 def balanced_votes(votes: Tensor, labels: Tensor) -> Tensor:
@@ -171,7 +181,7 @@ def balanced(labels: Tensor, selected: Tensor, rng: torch.Generator) -> Tensor:
     return torch.cat(parts)
 
 
-def _two_layers(inputs: int) -> nn.Sequential:
+def _two_layers(inputs: int, outputs: int) -> nn.Sequential:
     return nn.Sequential(
-        nn.Linear(inputs, HIDDEN), nn.BatchNorm1d(HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, WIDTH)
+        nn.Linear(inputs, HIDDEN), nn.BatchNorm1d(HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, outputs)
     )

@@ -18,7 +18,7 @@ from torch.nn import functional as F
 
 from labelproof.data.task import Policy, Strong
 from labelproof.views.colour_jitter import jitter
-from labelproof.views.policies import AFTER_CROP, RandAugment, apply_policy
+from labelproof.views.policies import AFTER_CROP, AFTER_ZOOM, RandAugment, apply_policy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,8 @@ class ImageViews:
 
     The strong view's operations come before crop and flip, as in DPC*. The policies "imagenet" and
     "cifar10_ninths" come after a flip and a random crop that does not zoom, as DPC* has it for
-    WebVision and UniCon for all data. "colour_jitter" comes after a crop that zooms, as in MOIT.
+    WebVision and UniCon for all data. "imagenet_zoomed" and "colour_jitter" come after a crop that
+    zooms, as in SSR and MOIT.
     """
 
     mean: tuple[float, ...]
@@ -67,6 +68,9 @@ class ImageViews:
         x = self._enlarged(x)
         if self.policy == "colour_jitter":
             x = jitter(self._zoomed(x, rng), rng)
+        elif self.policy in AFTER_ZOOM:
+            crops = self._zoomed(x, rng).round().byte().contiguous()
+            x = apply_policy(crops, self.policy, rng)
         elif self.policy in AFTER_CROP:
             x = apply_policy(self._padded_crop(x, rng), self.policy, rng)
         elif x.shape[3] == 4:  # there is nothing to turn or shift beyond the margins
@@ -78,7 +82,8 @@ class ImageViews:
 
     def like(self, own: Strong) -> ImageViews:
         """These views with a method's strong one."""
-        policy = own.large if self.crop == "resized" else own.small
+        large = self.crop == "resized" or self.policy == "imagenet"  # a recipe may set the crop
+        policy = own.large if large else own.small
         return replace(self, policy=policy, cutout=self.cutout if own.cutout else 0)
 
     def _shape(self, x: Tensor) -> tuple[int, int]:

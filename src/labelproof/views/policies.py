@@ -9,7 +9,8 @@ and both are kept:
   9 pixels of a 32-pixel image are 9/32 of any other.
 - "imagenet" and "cifar10_ninths" take ninths, enhancement factors 1 ± level / 10, grey fill, cubic
   shears and rotations to the left alone, as in the widely copied code by DeepVoltaire; DPC* uses
-  the former on WebVision, UniCon both. They come after the crop.
+  the former on WebVision, UniCon both. They come after the crop. "imagenet_zoomed" is the former
+  after a crop that zooms, as SSR has it.
 
 RandAugment (Cubuk et al., 2020) draws n operations an image, all at level m of 30.
 """
@@ -27,6 +28,7 @@ from labelproof.data.task import Policy
 from labelproof.views.ops import OPERATIONS
 
 AFTER_CROP = ("imagenet", "cifar10_ninths")  # policies that act on what crop and flip leave
+AFTER_ZOOM = ("imagenet_zoomed",)  # the same, where the crop zooms
 Step = tuple[str, float, int]  # operation, probability, level
 Reading = Callable[[str, int], tuple[float, float]]  # (operation, level) -> magnitude of each sign
 NAMES = tuple(OPERATIONS)
@@ -145,7 +147,8 @@ def policy_table(policy: Policy | RandAugment) -> Table:
         return _randaugment(policy)
     if policy == "cifar10":
         return _table(CIFAR10, tenths, fill=0)
-    return _table(IMAGENET if policy == "imagenet" else CIFAR10_PRINTED, released, fill=128)
+    imagenet = policy in ("imagenet", *AFTER_ZOOM)
+    return _table(IMAGENET if imagenet else CIFAR10_PRINTED, released, fill=128)
 
 
 def _table(rows: tuple[tuple[Step, ...], ...], reading: Reading, fill: int) -> Table:

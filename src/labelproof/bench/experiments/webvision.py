@@ -24,7 +24,7 @@ from labelproof.recipes.recipe import published_names
 from labelproof.runs.load import load_model
 from labelproof.runs.spec import RunSpec, load_spec
 
-NEW = ("coteaching", "d2l", "mentornet", "incv", "ssr")  # settings are ours
+NEW = ("coteaching", "d2l", "mentornet", "incv", "ssr")  # settings of all but SSR are ours
 ALL = ("dividemix", "elr_plus", "unicon", *NEW, "dpc", STAR)
 ROWS: dict[Scale, tuple[str, ...]] = {
     "paper": ALL,
