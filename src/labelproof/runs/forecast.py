@@ -89,20 +89,20 @@ def _measure(
     parts: Assembled, method: Method, patience: float, most: int
 ) -> tuple[Estimate | None, float, float | None]:
     """Training, trials and training without a fold, as far as there was time for them."""
-    task, trunk, device = parts.prepared.task, parts.trunk, parts.device
+    task, how = parts.prepared.task, (parts.trunk, parts.device, parts.spec.number_type)
     found, trials, fold, end = None, 0.0, None, time.perf_counter() + patience
     try:
         with at_most(patience):
-            found = estimate(task, method, trunk, device, FEW[task.kind])
+            found = estimate(task, method, *how, FEW[task.kind])
             if most > FEW[task.kind] and _quick(found, task.size, end):
-                found = estimate(task, method, trunk, device, most)
+                found = estimate(task, method, *how, most)
             if undecided(parts.method) and most >= MORE:
-                trials = trial_seconds(task, parts.method, trunk, device)
+                trials = trial_seconds(task, parts.method, *how)
             if calibrated_by_folds(parts) and task.kind == "vectors" and most >= MORE:
                 count = fold_count(task)
                 part = part_of(task, (folds(task.y, count, seed=0) > 0).nonzero().squeeze(1))
                 shorter = suited_to_fold(method, task.size, count)
-                fold = estimate(part, shorter, trunk, device).seconds
+                fold = estimate(part, shorter, *how).seconds
     except Exception as error:
         if not _expected(error):
             raise
