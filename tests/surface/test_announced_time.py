@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
+import time
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from rich.console import Console
 
 from labelproof import pipeline
 from labelproof.cli import fit
-from labelproof.runs.forecast import Forecast
+from labelproof.runs.forecast import Forecast, OutOfTime, at_most
 from labelproof.runs.spec import RunSpec
 from labelproof.training.ranks import ALONE, Ranks
 
@@ -57,3 +59,13 @@ def test_one_of_several_processes_plans(labelproof, vectors, monkeypatch):
         said.append(out)
     assert "note: the time is that of a single process" in said[0]
     assert said[1] == ""
+
+
+def test_the_end_of_the_time_is_repeated_where_a_library_caught_it():
+    def deaf() -> None:
+        with contextlib.suppress(OutOfTime):
+            time.sleep(30)
+        time.sleep(30)
+
+    with pytest.raises(OutOfTime), at_most(0.01):
+        deaf()

@@ -24,6 +24,8 @@ from labelproof.judging.tune import choose_lambda_u
 from labelproof.methods.dpc import DPC
 from labelproof.nets import sockets
 from labelproof.training import ranks
+from labelproof.training.loop import predict
+from labelproof.training.trained import revive, trained, without_examples
 
 WORLD = 2
 PATIENCE = 400.0  # seconds; a busy machine can take two minutes for all methods
@@ -93,6 +95,17 @@ def train_in_pieces(name: str, size: int, folder: Path) -> tuple[Outcome, Outcom
         pieces = problem.train(METHODS[name], folder=own, resume=own is not None)
         return outcome(pieces), outcome(whole)
     raise AssertionError("nothing interrupted it")
+
+
+def ask_alone(size: int) -> Outcome | None:
+    """What the networks of a saved model say to the first process; the other asks nothing."""
+    problem = tiny.blobs(size=size)
+    method, task = METHODS["ce"], problem.task
+    result = problem.train(method)
+    state = revive(method, without_examples(task), problem.trunk, trained(result.state), tiny.CPU)
+    if not ranks.now().first:
+        return None
+    return result.probabilities.numpy(), predict(method, state, task.x, task, tiny.CPU).numpy()
 
 
 def choose_weight(size: int) -> tuple[float, list[tuple[float, float | None]]]:

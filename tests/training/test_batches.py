@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -12,7 +13,8 @@ from torch import Tensor
 
 from labelproof.data.examples import Resident
 from labelproof.data.task import Strong
-from labelproof.training.batches import Batch, Batches, read_ahead
+from labelproof.training.batches import Batch, Batches, Pinned, read_ahead
+from labelproof.training.ranks import Ranks
 from tiny import Problem, Slow, blobs, patterns
 
 TEN = torch.arange(10)
@@ -184,3 +186,18 @@ def test_vectors_have_one_strong_view(problem):
     own = Strong(small="cifar10_ninths", large="imagenet")
     (batch,), (expected,) = (problem.run().batches(10, views=(v,)) for v in (own, "strong"))
     assert torch.equal(batch.views[0], expected.views[0])
+
+
+def test_what_does_not_fit_on_a_gpu_is_pinned_ahead_by_every_process(monkeypatch):
+    threads = []
+
+    def pinned(tensor: Tensor) -> Tensor:
+        threads.append(threading.current_thread())
+        return tensor
+
+    monkeypatch.setattr(Tensor, "pin_memory", pinned)
+    x, rows = Resident(torch.arange(20.0).view(10, 2)), TEN.view(5, 2)
+    found = [raw for _, raw in read_ahead(Pinned(x), iter(rows), Ranks(1, 2))]  # no exchange
+    assert torch.equal(torch.cat(found), x.data)
+    assert len(threads) == len(rows)
+    assert threading.main_thread() not in threads

@@ -141,6 +141,17 @@ def test_a_step_of_cross_entropy_neither_copies_nor_waits(kind, monkeypatch):
     assert seen.between == []
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_whole_set_is_predicted_where_it_is(kind, monkeypatch):
+    with Drawing():
+        run = on_device(kind, monkeypatch)
+        net = CrossEntropy().setup(run).learner.net
+        run.predict(net)  # the first makes the constants of views
+        with Watching() as seen:
+            run.predict(net)
+    assert seen.between == ["aten.index.Tensor"]  # rows are named by numbers of the host
+
+
 def test_what_is_copied_in_a_step_is_seen(monkeypatch):
     with Drawing():
         run = on_device("vectors", monkeypatch)

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import ClassVar
 
 import pytest
 import torch
+from torch import Tensor, nn
 
 from cases import CASES
 from labelproof import pipeline
+from labelproof.bench.duration import pass_seconds
 from labelproof.errors import BadInput
+from labelproof.runs.forecast import forecast
 from labelproof.runs.spec import RunSpec, load_spec, read_spec
+from labelproof.training import run as run_module
 from labelproof.training.run import Run, native_bf16, precision_for
+from labelproof.training.trained import revive, trained, without_examples
 from tiny import CPU, blobs, patterns, same_bits
+
+BF16 = {"auto": torch.bfloat16, "bf16": torch.bfloat16, "fp32": None}
 
 
 def test_auto_is_full_precision_on_a_cpu():
@@ -45,6 +53,39 @@ def test_a_run_in_bfloat16_learns_and_repeats(name):
     assert first.precision == "bf16"
     assert first.history[-1]["test_accuracy"] > 0.9
     assert not same_bits(first, problem.train(CASES[name]))
+
+
+class Noting(nn.Module):
+    """A trunk that notes whether it is asked to compute in bfloat16."""
+
+    features = 4
+    rounded: ClassVar[set[bool]] = set()
+
+    def forward(self, x: Tensor) -> Tensor:
+        Noting.rounded.add(torch.is_autocast_enabled("cpu"))
+        return x.flatten(1)[:, :4] * nn.Parameter(torch.ones(4))
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_a_forecast_measures_what_the_run_will_compute(precision, monkeypatch):
+    monkeypatch.setattr(Noting, "rounded", set())
+    spec = RunSpec(data="digits", method="ce", precision=precision, settings={"epochs": 1})
+    parts = pipeline.assemble(spec, replace(pipeline.read(spec), net=Noting))
+    assert forecast(parts).measured is not None
+    assert Noting.rounded == {precision == "bf16"}
+    monkeypatch.setattr(Noting, "rounded", set())
+    pass_seconds(parts.prepared.task, parts.trunk, CPU, precision)
+    assert Noting.rounded == {precision == "bf16"}
+
+
+def test_a_finished_model_computes_in_float32(monkeypatch):
+    problem, method = blobs(size=40), CASES["ce"]
+    result = problem.train(method, precision="bf16")
+    # as on a GPU, where `auto` is bfloat16
+    monkeypatch.setattr(run_module, "precision_for", lambda _, asked: BF16[asked])
+    saved = trained(result.state)
+    state = revive(method, without_examples(problem.task), problem.trunk, saved, CPU)
+    assert state.learner.net.precision is None
 
 
 def test_a_spec_keeps_it(tmp_path):

@@ -59,6 +59,12 @@ def test_a_resumed_pair_ends_in_the_same_bits(tmp_path):
         assert apart(pieces, whole) == 0
 
 
+def test_a_trained_model_needs_the_other_processes_no_more(tmp_path):
+    (together, alone_again), nothing = pair.together(pair.ask_alone, tmp_path, SIZE)
+    assert nothing is None
+    assert float(np.abs(together - alone_again).max()) < ROUNDING
+
+
 def test_each_process_reads_half_of_what_must_be_fetched(tmp_path):
     single, expected = pair.read_rows("ce", SIZE)
     (first, result), (second, _) = pair.together(pair.read_rows, tmp_path, "ce", SIZE)

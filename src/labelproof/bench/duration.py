@@ -24,12 +24,13 @@ from labelproof.data.readers.published.webvision_files import CLASSES, EDGE
 from labelproof.data.task import Task
 from labelproof.errors import BadInput
 from labelproof.judging.tune import settled_for_now, undecided
+from labelproof.nets.heads import MultiHead
 from labelproof.runs.folder import history_so_far
 from labelproof.runs.prepare import Assembled
 from labelproof.runs.spec import RunSpec
 from labelproof.training.estimate import clock, entered, estimate
 from labelproof.training.protocol import Method
-from labelproof.training.run import Run, Trunk
+from labelproof.training.run import Precision, Run, Trunk, precision_for
 
 LARGE = (
     "preact18",
@@ -134,7 +135,7 @@ class Reader:
 
     def __init__(self) -> None:
         self._seen: dict[tuple[str, ...], Glance] = {}
-        self._passes: dict[tuple[str, tuple[int, ...]], float] = {}
+        self._passes: dict[tuple[str, tuple[int, ...], str], float] = {}
 
     def measure(self, cell: Cell) -> Guess:
         """Train a few batches of the cell's own data, or count the passes through its network."""
@@ -158,14 +159,16 @@ class Reader:
             counted = self._counted(parts)
             return counted, "counted passes" if counted else "not measured: no passes to count"
         task = parts.prepared.task
-        measured = estimate(task, parts.method, parts.trunk, parts.device)
+        measured = estimate(task, parts.method, parts.trunk, parts.device, parts.spec.number_type)
         return measured.seconds, "measured epoch"
 
     def _counted(self, parts: Assembled) -> float:
         task = parts.prepared.task
-        key = (parts.net, task.x.shape)
+        key = (parts.net, task.x.shape, parts.spec.number_type)
         if key not in self._passes:
-            self._passes[key] = pass_seconds(task, parts.trunk, parts.device)
+            self._passes[key] = pass_seconds(
+                task, parts.trunk, parts.device, parts.spec.number_type
+            )
         return units(task, parts.method) * task.size * self._passes[key]
 
     def _look(self, spec: RunSpec) -> Glance:
@@ -251,11 +254,13 @@ def units(task: Task, method: Method) -> float:
     return total
 
 
-def pass_seconds(task: Task, trunk: Trunk, device: torch.device) -> float:
+def pass_seconds(
+    task: Task, trunk: Trunk, device: torch.device, precision: Precision = "auto"
+) -> float:
     """Seconds of one forward pass of one example, a third of a pass that is trained on."""
-    net = trunk().to(device)
+    net = MultiHead(trunk(), {"none": nn.Identity()}, precision_for(device, precision)).to(device)
     x = task.views.plain(task.x.take(torch.arange(min(BATCH, task.size))).to(device))
-    net(x).mean().backward()  # the first pass pays for set-up
+    net(x).mean().backward()  # type: ignore[no-untyped-call]  # the first pays for set-up
     start = clock(device)
-    net(x).mean().backward()
+    net(x).mean().backward()  # type: ignore[no-untyped-call]
     return (clock(device) - start) / 3 / len(x)

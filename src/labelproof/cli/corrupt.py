@@ -7,13 +7,16 @@ from typing import Annotated
 
 import typer
 
+from labelproof.choices import NOISE_KINDS
 from labelproof.errors import BadInput
-from labelproof.noise import KINDS, corrupt_file
+from labelproof.process_memory import paused
 
 NEEDS_DATA = ("instance", "pmd-1", "pmd-2", "pmd-3")  # not for labels alone
 KINDS_SHOWN = (
     ", ".join(
-        "matrix:FILE" if kind == "matrix" else kind for kind in KINDS if kind not in NEEDS_DATA
+        "matrix:FILE" if kind == "matrix" else kind
+        for kind in NOISE_KINDS
+        if kind not in NEEDS_DATA
     )
     + "; options follow after commas, as in pair,select=per-class"
 )
@@ -48,6 +51,9 @@ def corrupt(
     if rate is None and not kind.startswith("matrix"):
         name = kind.split(",")[0].strip()
         raise BadInput(f"Noise of kind {name} needs a rate from 0 to 1; add --rate 0.4.")
+    with paused():
+        from labelproof.noise import corrupt_file  # needs PyTorch, and help does not
+
     made = corrupt_file(labels, kind, rate, seed=seed, out=out, label_column=label_column)
     count = len(made.noise.labels)
     changed = round(made.noise.realised * count)

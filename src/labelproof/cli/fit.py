@@ -23,7 +23,6 @@ from labelproof.cli.read_data import read
 from labelproof.cli.specs import spec_from
 from labelproof.errors import Note
 from labelproof.judging import wording
-from labelproof.process_memory import paused
 from labelproof.report.facts import read_history
 from labelproof.report.sentences import many
 from labelproof.report.several import write_joint
@@ -162,8 +161,6 @@ def _announce(console: Console, here: Ranks, parts: Assembled) -> None:
     if here.world > 1:
         lines.append("Time:    not measured, because several processes train together")
     else:
-        with paused():
-            torch.optim.SGD([torch.zeros(1)], lr=0.1)  # imports much; a timer must not stop it
         lines += _time_lines(forecast(parts, patience=PATIENCE, most=MEASURED), parts)
     console.print("\n".join(lines), soft_wrap=True, highlight=False, markup=False)
 

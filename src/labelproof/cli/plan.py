@@ -28,7 +28,6 @@ from labelproof.cli.specs import spec_from
 from labelproof.data.encoders.apply import glance
 from labelproof.data.encoders.choose import NONE
 from labelproof.data.readers.sampling import standing_for_all
-from labelproof.process_memory import paused
 from labelproof.runs.forecast import forecast
 from labelproof.runs.spec import RunSpec
 from labelproof.views import views_sheet
@@ -61,8 +60,6 @@ def _show(spec: RunSpec, details: bool, show_views: Path | None, console: Consol
     console.print(
         "\n".join([*lines, *column_lines(read), *encoder_line(seen, name), run_line(parts)])
     )
-    with paused():
-        torch.optim.SGD([torch.zeros(1)], lr=0.1)  # imports much; a timer must not interrupt it
     with Console(stderr=True).status("measuring a few batches"):
         encoding = seen.seconds + text_seconds(seen, name)
         coming = forecast(parts, encoding * (1 + tested / len(raw)))

@@ -46,6 +46,7 @@ def plan(
     calibrate: opt.Calibrate = None,
     seed: opt.Seed = 0,
     device: opt.Device = "auto",
+    precision: opt.PrecisionName = "auto",
     details: opt.Details = False,
     show_views: opt.ShowViews = None,
 ) -> None:

@@ -194,12 +194,13 @@ def mirrored_gaussians(margins: Tensor, steps: int = 100) -> Tensor:
         steps: of expectation and maximisation.
     """
     largest = max(map(abs, _range(margins))) or 1e-300  # the scale does not matter
-    few = len(margins) <= EXACT_UP_TO
-    m = margins.detach().cpu().double() / largest
-    m, counts = (
-        (m, torch.ones_like(m)) if few else _points(margins.detach().cpu(), -largest, largest)
-    )
-    m = m if few else 2 * m - 1
+    held = margins.detach().cpu()
+    if len(held) <= EXACT_UP_TO:
+        m = held.double() / largest
+        counts = torch.ones_like(m)
+    else:
+        points, counts = _points(held, -largest, largest)
+        m = 2 * points - 1
     logit = _mirrored(m, counts, steps)
     return _in_blocks(lambda x: torch.sigmoid(logit(x / largest)), margins)
 

@@ -27,7 +27,7 @@ from labelproof.recipes.sizing import shortened, warm_up, with_batch
 from labelproof.training.estimate import estimate
 from labelproof.training.log import Reporter
 from labelproof.training.protocol import Method
-from labelproof.training.run import Trunk, derive_seed
+from labelproof.training.run import Precision, Trunk, derive_seed
 from labelproof.training.settings import AUTO, Open, marked, settings_of
 
 # examples below which a part of them decides nothing; networks on images learn slowly
@@ -216,7 +216,9 @@ def usual_or_near_best(trials: Sequence[Trial], usual: float) -> float:
     return usual if usual in near else min(near, default=usual)
 
 
-def trial_seconds(task: Task, method: Method, trunk: Trunk, device: torch.device) -> float:
+def trial_seconds(
+    task: Task, method: Method, trunk: Trunk, device: torch.device, precision: Precision = "auto"
+) -> float:
     """How long the first two trials take, measured on a few batches; there can be more."""
     if without_trials(task, method):
         return 0.0
@@ -224,7 +226,7 @@ def trial_seconds(task: Task, method: Method, trunk: Trunk, device: torch.device
     part = part_of(task, plan.part)
     _, mark = open_setting(method)
     both = (decided(plan.method, value) for value in mark.candidates[:2])
-    return sum(estimate(part, trial, trunk, device).seconds for trial in both)
+    return sum(estimate(part, trial, trunk, device, precision).seconds for trial in both)
 
 
 def _short(method: Method, size: int, share: float) -> Method:

@@ -6,30 +6,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from labelproof.choices import NOISE_KINDS, Option
 from labelproof.errors import BadInput
 from labelproof.messages import closest
 from labelproof.noise.record import check_rate
 
-Option = str | bool
-
-_EXACT: dict[str, tuple[Option, ...]] = {"exact": (True, False)}
-_SELECT: dict[str, tuple[Option, ...]] = {"select": ("bernoulli", "global", "per-class")}
-
-# Every kind, with its options and what they may be.
-KINDS: dict[str, dict[str, tuple[Option, ...]]] = {
-    "symmetric": _EXACT,
-    "symmetric-exclusive": _EXACT,
-    "asymmetric": _SELECT,
-    "asymmetric-cifar10": _SELECT,
-    "asymmetric-cifar100": _SELECT,
-    "asymmetric-cifar100-blocks": _SELECT,
-    "pair": _SELECT,
-    "instance": {"scaling": ("raw", "standard"), "shared": (True, False)},
-    "pmd-1": {},
-    "pmd-2": {},
-    "pmd-3": {},
-    "matrix": {},
-}
+KINDS = NOISE_KINDS
 
 
 @dataclass(frozen=True, kw_only=True)

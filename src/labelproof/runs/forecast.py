@@ -10,10 +10,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
 
+import torch
+
 from labelproof.errors import RunFailed
 from labelproof.judging.crossfit import FEWEST, fold_count, folds, part_of, suited_to_fold
 from labelproof.judging.tune import settled_for_now, trial_seconds, undecided
 from labelproof.judging.unseen import rounds
+from labelproof.process_memory import paused
 from labelproof.runs.prepare import Assembled
 from labelproof.training.estimate import Estimate, estimate
 from labelproof.training.protocol import Method
@@ -21,6 +24,7 @@ from labelproof.training.protocol import Method
 PATIENCE = 4.0  # seconds that measuring may take
 FEW = {"images": 32, "vectors": 256}  # examples that are measured first
 MORE = 1024  # and then, if there is time
+AGAIN = 0.5  # seconds until an end of the time that went unheard is repeated
 HOUR = 3600.0
 
 
@@ -58,6 +62,7 @@ def forecast(
             measured, and calibration is taken to last as long as training.
     """
     method = settled_for_now(parts.method, parts.prepared.task.kind)
+    _first_step()
     found, trials, fold = _measure(parts, method, patience, most)
     if found is None:
         task = parts.prepared.task
@@ -71,6 +76,15 @@ def forecast(
         encoding=encoding,
         measured=found,
     )
+
+
+def _first_step() -> None:
+    """Have PyTorch import all that a step needs; a timer amid that would leave a part of it."""
+    with paused():
+        weight = torch.zeros(1, requires_grad=True)
+        sgd = torch.optim.SGD([weight], lr=0.1)
+        weight.sum().backward()  # type: ignore[no-untyped-call]
+        sgd.step()
 
 
 def calibrated_by_folds(parts: Assembled) -> bool:
@@ -89,20 +103,20 @@ def _measure(
     parts: Assembled, method: Method, patience: float, most: int
 ) -> tuple[Estimate | None, float, float | None]:
     """Training, trials and training without a fold, as far as there was time for them."""
-    task, trunk, device = parts.prepared.task, parts.trunk, parts.device
+    task, how = parts.prepared.task, (parts.trunk, parts.device, parts.spec.number_type)
     found, trials, fold, end = None, 0.0, None, time.perf_counter() + patience
     try:
         with at_most(patience):
-            found = estimate(task, method, trunk, device, FEW[task.kind])
+            found = estimate(task, method, *how, FEW[task.kind])
             if most > FEW[task.kind] and _quick(found, task.size, end):
-                found = estimate(task, method, trunk, device, most)
+                found = estimate(task, method, *how, most)
             if undecided(parts.method) and most >= MORE:
-                trials = trial_seconds(task, parts.method, trunk, device)
+                trials = trial_seconds(task, parts.method, *how)
             if calibrated_by_folds(parts) and task.kind == "vectors" and most >= MORE:
                 count = fold_count(task)
                 part = part_of(task, (folds(task.y, count, seed=0) > 0).nonzero().squeeze(1))
                 shorter = suited_to_fold(method, task.size, count)
-                fold = estimate(part, shorter, trunk, device).seconds
+                fold = estimate(part, shorter, *how).seconds
     except Exception as error:
         if not _expected(error):
             raise
@@ -150,7 +164,8 @@ def at_most(seconds: float) -> Iterator[None]:
         raise OutOfTime
 
     before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    # again and again: libraries catch errors of their own imports, and this one with them
+    signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN)
     try:
         yield
     finally:

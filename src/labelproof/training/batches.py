@@ -133,14 +133,16 @@ def draw_view(views: Views, view: View, raw: Tensor, *, rng: torch.Generator) ->
 def read_ahead(
     x: Inputs, rows: Iterator[Tensor], together: Ranks = ALONE, depth: int = 3
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Each batch of rows with its raw inputs; what must be decoded is fetched `depth` ahead.
+    """Each batch of rows with its raw inputs; what is decoded or pinned is so `depth` ahead.
 
     With `together`, each of these processes decodes its share of a batch and all of them get it.
+    What is in memory every process takes by itself.
     """
-    if x.resident:
+    if x.resident and not isinstance(x, Pinned):
         for row in rows:
             yield row, x.take(row)
         return
+    together = ALONE if x.resident else together
     with ThreadPoolExecutor(1) as reader:
 
         def fetch(row: Tensor) -> tuple[Tensor, Future[Tensor]]:
@@ -162,8 +164,10 @@ def _share(rows: Tensor, together: Ranks) -> slice:
 
 def _all(raw: Tensor, rows: Tensor, together: Ranks) -> Tensor:
     """The whole batch, on this thread: exchanges must come in the same order everywhere."""
-    whole = len(raw) == len(rows)
-    return raw if whole else gather_rows(raw, together.cut(len(rows)))
+    if len(raw) == len(rows):
+        return raw
+    gathered = gather_rows(raw, together.cut(len(rows)))
+    return gathered.pin_memory() if raw.is_pinned() else gathered
 
 
 def mean_of_steps(values: Sequence[Tensor]) -> float:

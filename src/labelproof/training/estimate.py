@@ -14,7 +14,7 @@ from labelproof.data.task import Task
 from labelproof.training.checkpoint import networks
 from labelproof.training.loop import predict
 from labelproof.training.protocol import Method, Phase
-from labelproof.training.run import Run, Trunk
+from labelproof.training.run import Precision, Run, Trunk
 
 SAMPLE = 1024  # training examples the measurement uses
 
@@ -55,14 +55,19 @@ def entered(method: Method, state: Any, run: Run) -> Iterator[Phase]:
 
 
 def estimate(
-    task: Task, method: Method, trunk: Trunk, device: torch.device, sample: int = SAMPLE
+    task: Task,
+    method: Method,
+    trunk: Trunk,
+    device: torch.device,
+    precision: Precision = "auto",
+    sample: int = SAMPLE,
 ) -> Estimate:
     """Train each phase for one epoch on a few examples and scale up to the whole set."""
     rows = torch.linspace(0, task.size - 1, min(sample, task.size)).long()
     few = replace(task.part(Subset(task.x, rows), rows), fixed=None)
     scale = task.size / len(rows)
     with torch.random.fork_rng(devices=[]):
-        run = Run(few, trunk, device=device, seed=0)
+        run = Run(few, trunk, device=device, seed=0, precision=precision)
         state = method.setup(run)
         parameters = sum(p.numel() for net in networks(state).values() for p in net.parameters())
         predict(method, state, few.x, few, device)  # the first pass pays for set-up

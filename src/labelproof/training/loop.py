@@ -17,12 +17,12 @@ from labelproof.data.examples import Inputs
 from labelproof.data.task import Audit, Task
 from labelproof.errors import BadInput
 from labelproof.files import finite, write_text
-from labelproof.nets.sharded import Sharded
 from labelproof.run_files import CHECKPOINT, METRICS
 from labelproof.training import checkpoint, ranks
 from labelproof.training.log import Reporter
 from labelproof.training.protocol import Method, Phase
 from labelproof.training.run import Precision, Run, Trunk, collected, forward_all
+from labelproof.training.trained import parted
 
 Line = dict[str, Any]
 
@@ -119,7 +119,7 @@ def _result(
         history=history,
         seconds=time.monotonic() - started,
     )
-    _part(state)
+    parted(state)
     return result
 
 
@@ -198,13 +198,6 @@ def _one_epoch(epoch: int, phase: Phase, first: bool, last: bool, state: Any, ru
 def _eval_mode(state: Any) -> None:
     for net in checkpoint.networks(state).values():
         net.eval()
-
-
-def _part(state: Any) -> None:
-    """After training each process can use the networks without the others."""
-    for net in checkpoint.networks(state).values():
-        if isinstance(net, Sharded):
-            net.alone()
 
 
 def _fingerprint(state: Any) -> float:

@@ -11,8 +11,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from labelproof.data.examples import Inputs
-from labelproof.data.readers.streamed import whole
+from labelproof.data.examples import Inputs, Resident
 from labelproof.data.task import Task
 from labelproof.errors import BadInput, RunFailed
 from labelproof.nets.heads import MultiHead, feature_width
@@ -163,7 +162,8 @@ class Run:
         training = net.training
         net.eval()
         make = partial(draw_view, self.task.views, view, rng=self.rng)
-        x = self.task.x if view == "plain" else whole(self.task.x)
+        # what is on the device need not be copied there; margins are for random crops alone
+        x = self.x if view != "plain" or isinstance(self.x, Resident) else self.task.x
         parts = forward_all(x, self.task, forward, self.device, make, self.ranks)
         out = collected(parts, self.task.size)
         net.train(training)

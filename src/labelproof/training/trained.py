@@ -14,6 +14,7 @@ from torch import Tensor
 
 from labelproof.data.examples import Kind, Resident
 from labelproof.data.task import Task
+from labelproof.nets.sharded import Sharded
 from labelproof.training import checkpoint
 from labelproof.training.protocol import Method
 from labelproof.training.run import Run, Trunk
@@ -58,10 +59,19 @@ def trained(state: Any) -> Trained:
     return Trained(weights=weights, plain=plain)
 
 
+def parted(state: Any) -> None:
+    """Let this process use the networks of a state without the others that trained them."""
+    for net in checkpoint.networks(state).values():
+        if isinstance(net, Sharded):
+            net.alone()
+
+
 def revive(method: Method, task: Task, trunk: Trunk, saved: Trained, device: torch.device) -> Any:
     """The method's state with trained networks and nothing of the training set."""
     with torch.random.fork_rng(devices=[]):
-        state = method.setup(Run(task, trunk, device=device, seed=0))
+        # float32 on every device: in bfloat16, which `auto` can mean, a model would be less exact
+        state = method.setup(Run(task, trunk, device=device, seed=0, precision="fp32"))
+    parted(state)
     for place, net in checkpoint.networks(state).items():
         start = f"{place}:"
         own = {n[len(start) :]: t for n, t in saved.weights.items() if n.startswith(start)}
