@@ -12,7 +12,31 @@ from torch import Tensor, nn
 Shape = tuple[int, ...]  # of one network input: (channels, H, W)
 
 
-class Compact(nn.Module):
+class Stack(nn.Module):
+    """Layers one after the other.
+
+    Attributes:
+        features: F, the width of the last layer.
+    """
+
+    features: int
+    layers: nn.Sequential
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, channels, H, W) or (B, D) to (B, F)."""
+        out: Tensor = self.layers(x)
+        return out
+
+
+class MeanOfMaps(Stack):
+    """Convolutions one after the other, and the mean over positions."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, channels, H, W) to (B, F)."""
+        return super().forward(x).mean((2, 3))
+
+
+class Compact(MeanOfMaps):
     """Half a million weights that train 450 images a second on one core.
 
     A 2x2 convolution, then three blocks of two 3x3 convolutions, each block behind its own
@@ -36,13 +60,8 @@ class Compact(nn.Module):
         self.layers = nn.Sequential(*layers)
         self.features = inputs
 
-    def forward(self, x: Tensor) -> Tensor:
-        """(B, channels, H, W) to (B, F)."""
-        maps: Tensor = self.layers(x)
-        return maps.mean((2, 3))
 
-
-class NineLayers(nn.Module):
+class NineLayers(MeanOfMaps):
     """Co-teaching's network: three 3x3 convolutions at 128, three at 256, then 512, 256 and 128.
 
     The last three are not padded, so images need 28 pixels. Max-pooling and dropout of whole
@@ -67,13 +86,8 @@ class NineLayers(nn.Module):
             inputs = width
         self.layers = nn.Sequential(*layers)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """(B, channels, H, W) to (B, 128)."""
-        maps: Tensor = self.layers(x)
-        return maps.mean((2, 3))
 
-
-class SixLayers(nn.Module):
+class SixLayers(Stack):
     """Co-teaching+'s network for CIFAR-100: 3x3 convolutions at 64, 64, 128, 128, 196 and 16.
 
     Max-pooling follows every second one; the last maps are the features as they are.
@@ -84,22 +98,12 @@ class SixLayers(nn.Module):
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
-        layers: list[nn.Module] = []
-        inputs = shape[0]
-        for number, width in enumerate((64, 64, 128, 128, 196, 16)):
-            layers += [nn.Conv2d(inputs, width, 3, padding=1), nn.BatchNorm2d(width), nn.ReLU()]
-            layers += [nn.MaxPool2d(2)] if number % 2 else []
-            inputs = width
+        layers = _pooled_pairs(shape[0], (64, 64, 128, 128, 196, 16))
         self.layers = nn.Sequential(*layers, nn.Flatten())
         self.features = 16 * (shape[1] // 8) * (shape[2] // 8)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """(B, channels, H, W) to (B, F)."""
-        out: Tensor = self.layers(x)
-        return out
 
-
-class EightLayers(nn.Module):
+class EightLayers(Stack):
     """D2L's network for CIFAR-10: 3x3 convolutions at 64, 64, 128, 128, 196, 196, then 256 units.
 
     Max-pooling follows every second convolution; BN and ReLU follow all layers.
@@ -111,23 +115,13 @@ class EightLayers(nn.Module):
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.features = 256
-        layers: list[nn.Module] = []
-        inputs = shape[0]
-        for number, width in enumerate((64, 64, 128, 128, 196, 196)):
-            layers += [nn.Conv2d(inputs, width, 3, padding=1), nn.BatchNorm2d(width), nn.ReLU()]
-            layers += [nn.MaxPool2d(2)] if number % 2 else []
-            inputs = width
-        flat = inputs * (shape[1] // 8) * (shape[2] // 8)
+        layers = _pooled_pairs(shape[0], (64, 64, 128, 128, 196, 196))
+        flat = 196 * (shape[1] // 8) * (shape[2] // 8)
         last = (nn.Linear(flat, self.features), nn.BatchNorm1d(self.features), nn.ReLU())
         self.layers = nn.Sequential(*layers, nn.Flatten(), *last)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """(B, channels, H, W) to (B, 256)."""
-        out: Tensor = self.layers(x)
-        return out
 
-
-class LeNet(nn.Module):
+class LeNet(Stack):
     """Co-teaching+'s network for CIFAR-10: two 5x5 convolutions, then 120 and 84 units.
 
     Attributes:
@@ -145,24 +139,24 @@ class LeNet(nn.Module):
             *(nn.Linear(120, self.features), nn.ReLU()),
         )
 
-    def forward(self, x: Tensor) -> Tensor:
-        """(B, channels, H, W) to (B, 84)."""
-        out: Tensor = self.layers(x)
-        return out
+
+def _pooled_pairs(inputs: int, widths: Sequence[int]) -> list[nn.Module]:
+    """3x3 convolutions with batch norm and ReLU; max-pooling follows every second one."""
+    layers: list[nn.Module] = []
+    for number, width in enumerate(widths):
+        layers += [nn.Conv2d(inputs, width, 3, padding=1), nn.BatchNorm2d(width), nn.ReLU()]
+        layers += [nn.MaxPool2d(2)] if number % 2 else []
+        inputs = width
+    return layers
 
 
-def _normed(inputs: int, outputs: int) -> list[nn.Module]:
-    """A 3x3 convolution without bias, batch norm and GELU."""
+def _normed(inputs: int, outputs: int, activation: type[nn.Module] = nn.GELU) -> list[nn.Module]:
+    """A 3x3 convolution without bias, batch norm and an activation."""
     convolution = nn.Conv2d(inputs, outputs, 3, padding=1, bias=False)
-    return [convolution, nn.BatchNorm2d(outputs), nn.GELU()]
+    return [convolution, nn.BatchNorm2d(outputs), activation()]
 
 
-def _layer(inputs: int, outputs: int) -> list[nn.Module]:
-    convolution = nn.Conv2d(inputs, outputs, 3, padding=1, bias=False)
-    return [convolution, nn.BatchNorm2d(outputs), nn.ReLU()]
-
-
-class SmallCNN(nn.Module):
+class SmallCNN(MeanOfMaps):
     """Six 3x3 convolutions at widths w, w, 2w, 2w, 4w, 4w, halving the image twice; then the mean.
 
     Made for images of 8 to 64 pixels.
@@ -176,23 +170,18 @@ class SmallCNN(nn.Module):
         self.features = 4 * width
         # Rounding up lets images of one or two pixels through as well.
         self.layers = nn.Sequential(
-            *_layer(channels, width),
-            *_layer(width, width),
+            *_normed(channels, width, nn.ReLU),
+            *_normed(width, width, nn.ReLU),
             nn.MaxPool2d(2, ceil_mode=True),
-            *_layer(width, 2 * width),
-            *_layer(2 * width, 2 * width),
+            *_normed(width, 2 * width, nn.ReLU),
+            *_normed(2 * width, 2 * width, nn.ReLU),
             nn.MaxPool2d(2, ceil_mode=True),
-            *_layer(2 * width, 4 * width),
-            *_layer(4 * width, 4 * width),
+            *_normed(2 * width, 4 * width, nn.ReLU),
+            *_normed(4 * width, 4 * width, nn.ReLU),
         )
 
-    def forward(self, x: Tensor) -> Tensor:
-        """(B, channels, H, W) to (B, F)."""
-        maps: Tensor = self.layers(x)
-        return maps.mean((2, 3))
 
-
-class MLP(nn.Module):
+class MLP(Stack):
     """`depth` layers of Linear and ReLU, with BN between and dropout after them where asked for.
 
     Attributes:
@@ -219,8 +208,3 @@ class MLP(nn.Module):
             if dropout > 0:
                 modules.append(nn.Dropout(dropout))
         self.layers = nn.Sequential(*modules)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(B, D) to (B, F)."""
-        out: Tensor = self.layers(x)
-        return out
