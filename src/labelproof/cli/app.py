@@ -27,7 +27,7 @@ FIRST: Mapping[str, Home] = {
         "Compare plain training with DPC on digits with 40% of the labels replaced at random.",
     ),
     "fit": (
-        "labelproof.cli.fit_options",
+        "labelproof.cli.run_options",
         "Train on DATA with partly wrong labels, and find out which labels are wrong.",
     ),
     "report": (
@@ -49,7 +49,7 @@ FIRST: Mapping[str, Home] = {
 }
 LAST: Mapping[str, Home] = {
     "plan": (
-        "labelproof.cli.plan_options",
+        "labelproof.cli.run_options",
         "Show how DATA is read and how long training would take. Nothing is trained.",
     ),
     "methods": (

@@ -230,7 +230,7 @@ def embed(
     Example: labelproof embed photos --shard 1/4 --out vectors
     """
     with paused():
-        from labelproof.cli.embed import embed_as_asked
+        from labelproof.cli.encoders_embed import embed_as_asked
 
     embed_as_asked(ctx, shard, out)
 
@@ -240,6 +240,6 @@ def encoders(
 ) -> None:
     """List the encoders with size, licence, whether they are installed, and measured speed."""
     with paused():
-        from labelproof.cli.list_encoders import list_encoders
+        from labelproof.cli.encoders_embed import list_encoders
 
     list_encoders(as_json)

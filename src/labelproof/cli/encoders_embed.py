@@ -1,20 +1,24 @@
-"""`labelproof encoders`: what can make vectors of pictures and texts, and how fast it is here."""
+"""`labelproof encoders` and `labelproof embed`: what makes vectors of pictures and texts."""
 
 from __future__ import annotations
 
 import json
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from labelproof.data.encoders.choose import BUILT_IN, DEFAULT
+from labelproof.cli.read_data import read
+from labelproof.cli.specs import spec_from
+from labelproof.data.encoders.choose import AUTO, BUILT_IN, DEFAULT
 from labelproof.data.encoders.efficientnet_lite import LiteEncoder
 from labelproof.data.encoders.encode import BATCH
+from labelproof.data.encoders.picture_encoding import PictureEncoding
 from labelproof.data.encoders.text_choice import WORDS
 from labelproof.data.encoders.texts import (
     MINILM,
@@ -23,6 +27,8 @@ from labelproof.data.encoders.texts import (
     minilm_folder,
     use_minilm,
 )
+from labelproof.data.readers.shards import parse_shard, write_shard
+from labelproof.errors import BadInput
 
 SENTENCES = [f"Sentence number {k} of a text, as short as most are." for k in range(BATCH)]
 EDGE = 64  # pixels of the pictures that the speed is measured with
@@ -115,3 +121,18 @@ def _milliseconds(work: Callable[[], object]) -> float:
     start = time.perf_counter()
     work()
     return 1000 * (time.perf_counter() - start) / BATCH
+
+
+def embed_as_asked(ctx: typer.Context, shard: str, out: Path) -> None:
+    """Encode the pictures, and write their vectors."""
+    part = parse_shard(shard)
+    spec = spec_from(ctx)
+    name = DEFAULT if spec.encoder == AUTO else spec.encoder
+    reading = replace(spec.reading, shard=(part.index, part.count) if part.count > 1 else None)
+    given = read(replace(spec, encoder=name, reading=reading))
+    examples = given.data
+    if examples is None or not isinstance(examples.encoder, PictureEncoding):
+        raise BadInput("expected pictures to embed, but the data holds none; give pictures")
+    path = write_shard(out, part, examples)
+    text = f"{len(examples)} vectors of {examples.x.shape[0]} numbers: {path}"
+    Console(soft_wrap=True, highlight=False).print(text)
