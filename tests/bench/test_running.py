@@ -23,7 +23,7 @@ from labelproof.__main__ import main
 from labelproof.bench import asked, gpus, runner
 from labelproof.bench.asked import Asked, experiment
 from labelproof.bench.cell import Cell, Sources
-from labelproof.bench.grid_progress import Display
+from labelproof.bench.command import Display
 from labelproof.bench.scales import array_spec
 from labelproof.recipes.recipe import recipes_of
 

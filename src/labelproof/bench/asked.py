@@ -9,9 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from labelproof.bench import gpus
+from labelproof.bench.bench_options import OUT, SCALE
 from labelproof.bench.cell import Cell, Experiment, Scale, Sources
-from labelproof.bench.command_options import OUT, SCALE
-from labelproof.bench.grid_progress import place
 from labelproof.bench.results import is_done
 from labelproof.bench.runner import Launcher, cores, run_cells
 from labelproof.errors import BadInput
@@ -56,7 +55,7 @@ class Asked:
 
     def picked(self, cells: list[Cell]) -> list[Cell]:
         """The cells to run now."""
-        found = [c for c in cells if self.only is None or self.only in f"{place(c)} {c.name}"]
+        found = [c for c in cells if self.only is None or self.only in f"{c.place} {c.name}"]
         if not found:
             raise BadInput(
                 f"no cell contains {self.only!r}; --dry-run without --only shows all cells."
@@ -115,7 +114,7 @@ def missing_lines(cells: Sequence[Cell], runs: Path) -> list[str]:
     missing = [cell for cell in unique.values() if not is_done(cell, runs)]
     if not missing:
         return []
-    told = [f"missing: {place(cell)} ({runs / cell.name})" for cell in missing[:TOLD]]
+    told = [f"missing: {cell.place} ({runs / cell.name})" for cell in missing[:TOLD]]
     more = [f"and {len(missing) - TOLD} more"] if len(missing) > TOLD else []
     count = f"{len(missing)} of {len(unique)} cells"
     return [f"not finished: {count}; --print-cells prints their commands:", *told, *more]

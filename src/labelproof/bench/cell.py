@@ -47,6 +47,11 @@ class Cell:
         return self.spec.seed
 
     @property
+    def place(self) -> str:
+        """Where it stands in the table, in words."""
+        return f"{self.row}, {self.column}, seed {self.seed}"
+
+    @property
     def group(self) -> str:
         """The folder's name without the seed: the same for cells that differ in it alone."""
         told = changed(self.spec)

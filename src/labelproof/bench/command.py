@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import cast, get_args
+from typing import Any, cast, get_args
 
 import typer
+from rich import progress as bars
 from rich.console import Console
 from rich.table import Table
 
@@ -22,11 +24,11 @@ from labelproof.bench.asked import (
     run_one,
 )
 from labelproof.bench.cell import SCALES, Cell, Scale, Sources
-from labelproof.bench.grid_progress import Display, place
-from labelproof.bench.results import Results, read_record, write_results
-from labelproof.bench.runner import Launcher, alone, run_cells
+from labelproof.bench.results import Results, epochs_of, read_record, write_results
+from labelproof.bench.runner import Launcher, Progress, Running, alone, run_cells
 from labelproof.bench.tables import SETTINGS, settings_files
 from labelproof.errors import BadInput, RunFailed
+from labelproof.training.log import bar_in_terminal
 from labelproof.training.settings import nearest
 
 SINGLE = (
@@ -35,60 +37,53 @@ SINGLE = (
 )
 
 
-def bench_as_asked(
-    *,
-    name: str | None,
-    scale: str,
-    data: Path | None,
-    human_labels: Path | None,
-    out: Path,
-    jobs: int | None,
-    device: str,
-    launcher: str,
-    seeds: int | None,
-    methods: str | None,
-    labels: str | None,
-    only: str | None,
-    epochs: int | None,
-    images: int | None,
-    blocks: bool,
-    dry_run: bool,
-    print_cells: bool,
-    cell: str | None,
-    collect: bool,
-) -> None:
-    """Do what the options of the command say."""
+def bench_as_asked(given: Mapping[str, Any]) -> None:
+    """Do what the options of the command say, by their names."""
+    name, out, cell = given["name"], given["out"], given["cell"]
     if name is None:
         Console().print(listing())
         return
     sources = Sources(
         out=out,
-        data=data,
-        human_labels=human_labels,
-        methods=_split(methods),
-        labels=_split(labels),
-        epochs=epochs,
-        images=images,
-        blocks=blocks,
-        stand_ins=dry_run and scale == "paper" and data is None,
+        data=given["data"],
+        human_labels=given["human_labels"],
+        methods=_split(given["methods"]),
+        labels=_split(given["labels"]),
+        epochs=given["epochs"],
+        images=given["images"],
+        blocks=given["blocks"],
+        stand_ins=given["dry_run"] and given["scale"] == "paper" and given["data"] is None,
     )
-    gpus.use_only(device)
-    how = _launcher(launcher)
-    jobs = jobs or _jobs(how, print_cells or cell is not None)
-    asked = Asked(experiment(name), _scale(scale), sources, seeds, only, jobs, how, device)
+    asked = _asked(given, sources)
     cells = asked.cells()
     picked = asked.picked(cells)
-    if dry_run:
+    if given["dry_run"]:
         _estimate(asked, picked)
-        return
-    if print_cells:
+    elif given["print_cells"]:
         _print_cells(asked, picked)
-        return
-    if cell is not None:
-        _run_alone(cells, cell, out / "cells", jobs, how)
-        return
-    with alone(out):
-        sys.exit(_run(asked, cells, [] if collect else picked))
+    elif cell is not None:
+        _run_alone(cells, cell, out / "cells", asked.jobs, asked.launcher)
+    else:
+        with alone(out):
+            sys.exit(_run(asked, cells, [] if given["collect"] else picked))
+
+
+def _asked(given: Mapping[str, Any], sources: Sources) -> Asked:
+    """What is run on the data; a single cell or one of several processes has the machine alone."""
+    device = given["device"]
+    gpus.use_only(device)
+    launcher = _launcher(given["launcher"])
+    single = given["print_cells"] or given["cell"] is not None or launcher != "local"
+    return Asked(
+        experiment=experiment(given["name"]),
+        scale=_scale(given["scale"]),
+        sources=sources,
+        seeds=given["seeds"],
+        only=given["only"],
+        jobs=given["jobs"] or (1 if single else at_a_time()),
+        launcher=launcher,
+        device=device,
+    )
 
 
 def _estimate(asked: Asked, picked: list[Cell]) -> None:
@@ -161,6 +156,52 @@ def _results(asked: Asked, cells: list[Cell], runs: Path, errors: dict[str, str]
     return Results(scale=asked.scale, records=records, command=asked.whole_grid())
 
 
+class Display:
+    """One display over all cells; use it as a context."""
+
+    def __init__(self, console: Console, cells: Path, total: int) -> None:
+        self._console, self._cells = console, cells
+        self._live = bar_in_terminal(
+            console,
+            bars.TextColumn("{task.description}", markup=False),
+            bars.BarColumn(bar_width=24),
+            bars.TextColumn("{task.completed:.0f}/{task.total:.0f}"),
+            bars.TimeElapsedColumn(),
+        )
+        self._all = self._live.add_task("cells", total=total)
+        self._each: dict[str, bars.TaskID] = {}
+
+    def __enter__(self) -> Display:
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+    def show(self, now: Progress) -> None:
+        """Bring the bars to where the grid is."""
+        failed = f", {now.failed} failed" if now.failed else ""
+        self._live.update(self._all, completed=now.done, description=f"cells done{failed}")
+        if not self._console.is_terminal:
+            return
+        names = {job.cell.name for job in now.running}
+        for name in [name for name in self._each if name not in names]:
+            self._live.remove_task(self._each.pop(name))
+        for job in now.running:
+            self._follow(job)
+
+    def ended(self, cell: Cell, error: str, seconds: float) -> None:
+        """A line about a cell that ended."""
+        what = f"failed: {error}" if error else f"done in {seconds:.0f} s"
+        self._console.print(f"{cell.place}: {what}", markup=False, highlight=False, soft_wrap=True)
+
+    def _follow(self, job: Running) -> None:
+        epoch, epochs = epochs_of(self._cells / job.cell.name)
+        if job.cell.name not in self._each:
+            self._each[job.cell.name] = self._live.add_task(f"  {job.cell.place}", total=epochs)
+        self._live.update(self._each[job.cell.name], completed=epoch, total=epochs)
+
+
 def _say(files: list[Path], failed: list[Cell], errors: dict[str, str], runs: Path) -> None:
     """The tables, where everything is, and what failed."""
     console = Console(soft_wrap=True, highlight=False, markup=False)
@@ -170,7 +211,7 @@ def _say(files: list[Path], failed: list[Cell], errors: dict[str, str], runs: Pa
     for path in files:
         console.print(f"written: {path}")
     for cell in failed:
-        console.print(f"failed:  {place(cell)} ({runs / cell.name}): {errors[cell.name]}")
+        console.print(f"failed:  {cell.place} ({runs / cell.name}): {errors[cell.name]}")
 
 
 def _split(text: str | None) -> tuple[str, ...] | None:
@@ -180,11 +221,6 @@ def _split(text: str | None) -> tuple[str, ...] | None:
     if not names:
         raise BadInput(f"expected names such as ce,dpc, but {text!r} has none.")
     return names
-
-
-def _jobs(launcher: Launcher, single: bool) -> int:
-    """Runs at a time; a single cell and one of several processes have the machine to themselves."""
-    return 1 if single or launcher != "local" else at_a_time()
 
 
 def _launcher(text: str) -> Launcher:

@@ -15,8 +15,7 @@ from torch import Tensor, nn
 
 from labelproof import pipeline
 from labelproof.bench.cell import OUTSIDE, Cell
-from labelproof.bench.grid_progress import epochs_of
-from labelproof.bench.results import is_done, read_summary, same_record
+from labelproof.bench.results import epochs_of, is_done, read_summary, same_record
 from labelproof.data.encoders.apply import Glance, glance
 from labelproof.data.examples import Examples, Subset
 from labelproof.data.readers import from_arrays

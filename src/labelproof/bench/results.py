@@ -11,7 +11,8 @@ from typing import Any, Literal
 
 from labelproof.bench.cell import Cell, Scale, changed
 from labelproof.files import write_text
-from labelproof.run_files import SUMMARY
+from labelproof.run_files import RUN, SUMMARY
+from labelproof.runs.folder import history_so_far
 
 Summary = Mapping[str, Any]
 Read = Callable[[Summary], "float | None"]
@@ -135,6 +136,15 @@ def read_summary(folder: Path) -> dict[str, Any] | None:
     except (OSError, ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
+
+
+def epochs_of(folder: Path) -> tuple[int, int]:
+    """Epochs that a run has behind it, and all of them; 0 and 1 while nothing is known."""
+    try:
+        record = json.loads((folder / RUN).read_text(encoding="utf-8"))
+        return len(history_so_far(folder)), int(record["settings"]["epochs"])
+    except (OSError, ValueError, KeyError):
+        return 0, 1
 
 
 def same_record(cell: Cell, cells: Path) -> bool:
