@@ -8,7 +8,7 @@ import torch
 from PIL import Image
 
 from labelproof import BadInput, NoisyLabelClassifier
-from labelproof.data.readers.picture_lists import are_pictures, stacked
+from labelproof.data.readers.frames import are_pictures, stacked
 
 
 def pictures(count: int = 12) -> list[np.ndarray]:

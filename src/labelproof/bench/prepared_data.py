@@ -20,7 +20,7 @@ from labelproof.bench.cell import Sources
 from labelproof.data.examples import Inputs
 from labelproof.data.readers import SourceOptions, load
 from labelproof.data.readers.npz import read_arrays
-from labelproof.data.readers.published import digits_set as digits
+from labelproof.data.readers.published.named import load_digits_set
 from labelproof.errors import BadInput
 from labelproof.files import written_whole
 
@@ -142,7 +142,7 @@ def tiny_images(sources: Sources) -> Path:
 
 
 def _digits() -> dict[str, npt.NDArray[Any]]:
-    data = digits.load()
+    data = load_digits_set()
     assert data.test is not None
     clean = np.asarray(data.labels, np.int64)
     wrong = {name: _redrawn(clean, share) for name, share in TINY_RATES.items()}

@@ -34,13 +34,14 @@ from labelproof.data.merged_names import alike, merged
 from labelproof.data.readers.arrays import as_inputs
 from labelproof.data.readers.frames import (
     Handed,
+    are_pictures,
     are_texts,
     from_features,
     from_texts,
     needs_encoding,
+    stacked,
+    without_own,
 )
-from labelproof.data.readers.own_columns import without_own
-from labelproof.data.readers.picture_lists import are_pictures, stacked
 from labelproof.data.readers.vote_table import annotator_names, encode_votes, is_votes
 from labelproof.errors import BadInput, Note
 from labelproof.judging import How

@@ -18,9 +18,9 @@ from labelproof.data.readers.frames import (
     from_features,
     from_texts,
     needs_encoding,
+    without_own,
 )
 from labelproof.data.readers.on_disk import OnDisk
-from labelproof.data.readers.own_columns import without_own
 from labelproof.data.readers.vote_table import annotator_names, encode_votes, is_votes, voted
 from labelproof.errors import BadInput
 

@@ -18,11 +18,10 @@ from labelproof.data.optional_packages import need
 from labelproof.data.readers.arrays import from_arrays
 from labelproof.data.readers.column_roles import Roles, assign
 from labelproof.data.readers.delimited import LABEL_NAMES, pick
-from labelproof.data.readers.file_names import printable
+from labelproof.data.readers.file_names import open_picture, printable
 from labelproof.data.readers.image_folder import labelled_images
 from labelproof.data.readers.in_batches import InBatches, column_of_lists, file_key
 from labelproof.data.readers.large_tables import TableSource, is_large, load_large
-from labelproof.data.readers.picture_bytes import open_picture
 from labelproof.data.readers.pixels import Unreadable
 from labelproof.data.readers.reading_options import Reading, Told
 from labelproof.data.readers.sampling import seen, spread

@@ -21,8 +21,15 @@ from labelproof.data.readers.delimited import (
     read_columns,
     required,
 )
-from labelproof.data.readers.file_names import is_image, outside, printable, subfolders, walk
-from labelproof.data.readers.picture_bytes import Blobs, FileBlobs
+from labelproof.data.readers.file_names import (
+    Blobs,
+    FileBlobs,
+    is_image,
+    outside,
+    printable,
+    subfolders,
+    walk,
+)
 from labelproof.data.readers.picture_inputs import Pictures, prepare
 from labelproof.data.readers.reading_options import Reading, Told
 from labelproof.data.readers.sampling import few_pictures, seen

@@ -19,7 +19,7 @@ from PIL import Image
 
 from labelproof.data.examples import Inputs, Resident
 from labelproof.data.readers import pixel_cache as cache
-from labelproof.data.readers.picture_bytes import Blobs
+from labelproof.data.readers.file_names import Blobs
 from labelproof.data.readers.pixels import Size, Unreadable, check, choose_size, decode, measure
 from labelproof.data.readers.reading_options import Progress, Reading
 from labelproof.data.readers.streamed import (

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from labelproof.data.plain_files import read_npy
-from labelproof.data.readers.picture_bytes import Blobs
+from labelproof.data.readers.file_names import Blobs
 from labelproof.data.readers.pixels import Size, Unreadable, decode
 from labelproof.data.readers.reading_options import Progress
 from labelproof.data.readers.streamed import Hashes, Sums, checksum, fingerprint, in_chunks, read

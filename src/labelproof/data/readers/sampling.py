@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from labelproof.data.examples import Examples, Repeated
-from labelproof.data.readers.picture_bytes import Blobs
+from labelproof.data.readers.file_names import Blobs
 from labelproof.data.readers.pixels import Unreadable
 
 Rows = npt.NDArray[np.int64]

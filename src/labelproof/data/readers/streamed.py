@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from labelproof.data.examples import Inputs, Subset
-from labelproof.data.readers.picture_bytes import Blobs
+from labelproof.data.readers.file_names import Blobs
 from labelproof.data.readers.pixels import Size, Unreadable, decode, decode_whole, reason
 from labelproof.errors import RunFailed
 

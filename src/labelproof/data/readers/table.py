@@ -40,10 +40,9 @@ from labelproof.data.readers.column_roles import (
     votes_unnamed,
 )
 from labelproof.data.readers.delimited import is_number
-from labelproof.data.readers.file_names import outside, printable
+from labelproof.data.readers.file_names import FileBlobs, outside, printable
+from labelproof.data.readers.frames import WRITTEN, own_columns, own_note
 from labelproof.data.readers.image_folder import check_files, labelled_images
-from labelproof.data.readers.own_columns import WRITTEN, own_columns, own_note
-from labelproof.data.readers.picture_bytes import FileBlobs
 from labelproof.data.readers.reading_options import Reading, SourceOptions, Told, as_groups
 from labelproof.data.readers.sampling import seen, spread
 from labelproof.data.readers.table_files import (

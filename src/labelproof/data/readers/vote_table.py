@@ -27,7 +27,7 @@ from labelproof.data.labels import (
     vocabulary,
 )
 from labelproof.data.merged_names import merged
-from labelproof.data.readers.own_columns import own_columns
+from labelproof.data.readers.frames import own_columns
 from labelproof.data.readers.vote_remarks import listed_names, maybe_multilabel, vote_notes
 from labelproof.data.votes import BLANK, Votes, majority, votes_from_codes
 from labelproof.errors import BadInput

@@ -12,9 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from labelproof.data.examples import Examples
-from labelproof.data.readers.file_names import is_image, printable, walk
+from labelproof.data.readers.file_names import FileBlobs, is_image, printable, walk
 from labelproof.data.readers.image_folder import check_files, labelled_images
-from labelproof.data.readers.picture_bytes import FileBlobs
 from labelproof.data.readers.published.locate import Published, data_dir, find, locate
 from labelproof.data.readers.reading_options import Reading, SourceOptions, Told
 from labelproof.data.readers.streamed import StreamedImages
