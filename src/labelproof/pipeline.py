@@ -304,7 +304,7 @@ def _write(parts: Assembled, ended: Judged) -> None:
 def threads_of(folder: Path | None) -> Iterator[None]:
     """Compute with as many threads as the run in a folder began with: sums depend on it."""
     before = torch.get_num_threads()
-    began = ranks.from_first(lambda: runfolder.threads(folder) if folder else None)
+    began = ranks.from_first(lambda: runfolder.began_with(folder, "threads") if folder else None)
     torch.set_num_threads(began or before)
     try:
         yield

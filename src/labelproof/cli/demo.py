@@ -57,7 +57,7 @@ def _photos(out: Path, seed: int, console: Console) -> None:
     )
     start, before = time.monotonic(), runfolder.finished(spec)
     _train(spec, console)
-    console.print(_reading(_summary(out / "dpc")), soft_wrap=True)
+    console.print(_reading(runfolder.read_summary(out / "dpc")), soft_wrap=True)
     if not before:
         console.print(f"Encoding, training and judging took {duration(time.monotonic() - start)}.")
     _show_files(out / "dpc", console)
@@ -79,7 +79,7 @@ def _digits(out: Path, seed: int, console: Console) -> None:
             out=out / name,
         )
         _train(spec, console)
-    summaries = {name: _summary(out / name) for name in ("ce", "dpc")}
+    summaries = {name: runfolder.read_summary(out / name) for name in ("ce", "dpc")}
     console.print(_table(summaries))
     console.print(_reading(summaries["dpc"]))
     _show_files(out / "dpc", console)
@@ -101,12 +101,6 @@ def _train(spec: RunSpec, console: Console) -> None:
     except KeyboardInterrupt:
         console.print("\nStopped. The same command continues from the last complete epoch.")
         sys.exit(130)
-
-
-def _summary(folder: Path) -> dict[str, Any]:
-    summary = runfolder.read_summary(folder)
-    assert isinstance(summary, dict)
-    return summary
 
 
 def _table(summaries: dict[str, dict[str, Any]]) -> Table:

@@ -138,7 +138,8 @@ def _shown_notes(console: Console) -> Iterator[None]:
 
 def _notes(folder: Path, here: Ranks) -> list[str]:
     """What a continued run has to know of how it began."""
-    threads, processes = runfolder.threads(folder), runfolder.processes(folder)
+    threads = runfolder.began_with(folder, "threads")
+    processes = runfolder.began_with(folder, "processes")
     notes = []
     if threads and threads != torch.get_num_threads():
         notes.append(f"continuing with {threads} threads, as at the start of the run")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from labelproof.data.labels import encode_labels
 from labelproof.data.readers import SourceOptions
+from labelproof.data.readers.dispatch import TABLES
 from labelproof.data.readers.file_names import printable
 from labelproof.data.readers.table_files import (
     EXCEL,
@@ -21,8 +22,6 @@ from labelproof.data.readers.table_files import (
 )
 from labelproof.errors import BadInput
 from labelproof.runs.spec import RunSpec
-
-TABLES = (".csv", ".tsv", ".txt", ".parquet", ".pq", ".jsonl", ".ndjson", ".xlsx")
 
 
 def runs_of(spec: RunSpec, wanted: Sequence[str], out: Path) -> dict[str, RunSpec]:

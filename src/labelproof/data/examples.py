@@ -70,6 +70,11 @@ class Resident:
         return digest.hexdigest()
 
 
+def in_memory(array: npt.NDArray[Any]) -> Resident:
+    """An array as inputs."""
+    return Resident(torch.from_numpy(np.ascontiguousarray(array)))
+
+
 @dataclass(frozen=True)
 class Derived:
     """Inputs that are taken from others."""

@@ -17,7 +17,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -159,17 +159,8 @@ def decide(folder: Path, chosen: Mapping[str, Any]) -> None:
     write_json(folder / RUN, {**record, "settings": settings, "chosen": dict(chosen)})
 
 
-def threads(folder: Path) -> int | None:
-    """The number of threads that the run in a folder began with; None where it is not known."""
-    return _began_with(folder, "threads")
-
-
-def processes(folder: Path) -> int | None:
-    """The number of processes that the run in a folder began with; None where it is not known."""
-    return _began_with(folder, "processes")
-
-
-def _began_with(folder: Path, what: str) -> int | None:
+def began_with(folder: Path, what: Literal["threads", "processes"]) -> int | None:
+    """How many of these the run in a folder began with; None where it is not known."""
     if not (folder / RUN).is_file():
         return None
     found: int | None = read_record(folder).get(what)

@@ -34,6 +34,7 @@ from labelproof.runs.folder import read_record
 from labelproof.runs.model import Model, member_prefix
 from labelproof.runs.schemas import CalibrationRecord
 from labelproof.runs.seal import check_manifest, is_own
+from labelproof.runs.spec import frozen
 from labelproof.training.protocol import Method
 from labelproof.training.run import pick_device
 from labelproof.training.trained import Trained, blank_task, revive
@@ -146,7 +147,7 @@ def _method(record: Mapping[str, Any]) -> Method:
             f"the run used the method {name!r}, which is not part of labelproof; load it from "
             "Python with load_model(folder, method=...)."
         )
-    return METHODS[name](**{key: _frozen(value) for key, value in record["settings"].items()})
+    return METHODS[name](**{key: frozen(value) for key, value in record["settings"].items()})
 
 
 def _net_name(record: Mapping[str, Any]) -> str:
@@ -167,7 +168,7 @@ def _task(record: Mapping[str, Any]) -> Task:
 
 def views_of(record: Mapping[str, Any]) -> Views:
     """The views that run.json describes."""
-    values = {key: _frozen(value) for key, value in record.items() if key != "type"}
+    values = {key: frozen(value) for key, value in record.items() if key != "type"}
     if record["type"] == "VectorViews":
         for key in ("mean", "std", "spread"):
             values[key] = None if values[key] is None else torch.tensor(values[key])
@@ -218,10 +219,6 @@ def _link(path: Path, saved: Trained) -> Link:
         return Link()
     record = read_json(path, CalibrationRecord, "restore the run folder")["link"]
     return Link.revive(record, saved.weights)
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
 
 
 def _first_line(error: Exception) -> str:

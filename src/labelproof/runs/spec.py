@@ -102,8 +102,8 @@ def read_spec(values: Any, where: Path) -> RunSpec:
         raise BadInput(
             f"{where} does not describe a run ({error}); restore it, or give the options again."
         ) from None
-    frozen = {name: _frozen(value) for name, value in spec.settings.items()}
-    return replace(spec, settings=frozen)
+    fixed = {name: frozen(value) for name, value in spec.settings.items()}
+    return replace(spec, settings=fixed)
 
 
 def load_spec(path: Path, data: str | None = None) -> RunSpec:
@@ -150,5 +150,6 @@ def _path(kind: type, value: Any) -> Any:
     raise ValueError(f"expected a {kind.__name__.lower()}")
 
 
-def _frozen(value: Any) -> Any:
-    return tuple(_frozen(item) for item in value) if isinstance(value, list) else value
+def frozen(value: Any) -> Any:
+    """A value of JSON as records hold it: lists are tuples."""
+    return tuple(frozen(item) for item in value) if isinstance(value, list) else value

@@ -29,6 +29,14 @@ class InputRule:
     std: tuple[float, float, float]
 
 
+def rule_of_shares(size: int, mean: Sequence[float], std: Sequence[float]) -> InputRule:
+    """The rule of a network whose mean and deviation are given as shares of 255."""
+    means, stds = ([255 * float(value) for value in values] for values in (mean, std))
+    return InputRule(
+        size=size, mean=(means[0], means[1], means[2]), std=(stds[0], stds[1], stds[2])
+    )
+
+
 class OpenEncoder(Protocol):
     """An encoder with its weights in memory."""
 

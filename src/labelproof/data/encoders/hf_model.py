@@ -6,14 +6,14 @@ read, and no code that comes with a model is run.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from labelproof.data.encoders.encoder_protocol import InputRule
+from labelproof.data.encoders.encoder_protocol import InputRule, rule_of_shares
 from labelproof.data.encoders.module_graph import NetworkEncoder
 from labelproof.data.encoders.timm_model import state_digest
 from labelproof.data.optional_packages import need
@@ -88,18 +88,13 @@ def _network(name: str) -> Features:
         )
     except Exception as error:  # the library raises many kinds
         raise _missing(name, error) from None
-    model = model.vision_model if name_of(model) in ("CLIPModel", "SiglipModel") else model
+    model = model.vision_model if type(model).__name__ in ("CLIPModel", "SiglipModel") else model
     if model.main_input_name != "pixel_values":
         raise BadInput(
             f"expected a model of pictures at hf:{name}, but it takes {model.main_input_name}; "
             "choose a vision model, or name it for texts"
         )
     return Features(model).eval()
-
-
-def name_of(model: Any) -> str:
-    """The class of a model."""
-    return type(model).__name__
 
 
 def _rule(name: str, network: Features) -> InputRule:
@@ -116,17 +111,13 @@ def _rule(name: str, network: Features) -> InputRule:
         about = {}
     size = _edge(about.get("crop_size") or about.get("size") or network.model.config.image_size)
     mean, std = (about.get(key) or USUAL[key] for key in ("image_mean", "image_std"))
-    return InputRule(size=size, mean=_pixels(mean), std=_pixels(std))
+    return rule_of_shares(size, mean, std)
 
 
 def _edge(size: Any) -> int:
     if isinstance(size, Mapping):
         return int(size.get("height") or size.get("shortest_edge") or 224)
     return int(size[0] if isinstance(size, list | tuple) else size)
-
-
-def _pixels(colours: Sequence[float]) -> tuple[float, float, float]:
-    return 255 * colours[0], 255 * colours[1], 255 * colours[2]
 
 
 def _try(name: str, network: Features, rule: InputRule) -> None:

@@ -17,7 +17,13 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from labelproof.data.encoders.encoder_protocol import Batch, InputRule, OpenEncoder, Vectors
+from labelproof.data.encoders.encoder_protocol import (
+    Batch,
+    InputRule,
+    OpenEncoder,
+    Vectors,
+    rule_of_shares,
+)
 from labelproof.data.encoders.module_graph import Pixels
 from labelproof.data.encoders.onnx_graphs import PURPOSE, Graph, add_pixels, joined, session
 from labelproof.data.optional_packages import need
@@ -207,7 +213,7 @@ def _rule(kind: str, sides: Sequence[Any], about: dict[str, str], path: Path) ->
         )
     if kind == BYTES:
         return InputRule(size=size, mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))
-    return InputRule(size=size, mean=_pixels(mean), std=_pixels(std))
+    return rule_of_shares(size, mean, std)
 
 
 def _colours(text: str | None, usual: tuple[float, ...]) -> tuple[float, ...]:
@@ -215,10 +221,6 @@ def _colours(text: str | None, usual: tuple[float, ...]) -> tuple[float, ...]:
     if len(numbers) != 3:
         raise ValueError(text)
     return numbers
-
-
-def _pixels(colours: tuple[float, ...]) -> tuple[float, float, float]:
-    return 255 * colours[0], 255 * colours[1], 255 * colours[2]
 
 
 def _joined(onnx: Any, front: Any, body: Any, file: OnnxFile) -> Any:

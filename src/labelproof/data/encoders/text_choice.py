@@ -45,7 +45,7 @@ def encode_texts(
         return examples  # encoded by a transformer of the user's choice already
     if name == AUTO:
         name, note = choose_texts(examples, words, texts)
-        examples = _noted(examples, note) if note else examples
+        examples = noted(examples, note) if note else examples
     if name == WORDS:
         return examples
     encoder = _named(name, words)
@@ -112,7 +112,8 @@ def text_key(examples: Examples, encoder: AnyTexts) -> str:
     return encoding_key(examples.x, part.fingerprint, f"{type(encoder).__name__} {part.length}")
 
 
-def _noted(examples: Examples, note: str) -> Examples:
+def noted(examples: Examples, note: str) -> Examples:
+    """The examples with one more note on what was done to them."""
     notes = [*examples.about.get("notes", ()), note]
     return replace(examples, about={**examples.about, "notes": notes})
 

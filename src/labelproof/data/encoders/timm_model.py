@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import nn
 
-from labelproof.data.encoders.encoder_protocol import InputRule
+from labelproof.data.encoders.encoder_protocol import InputRule, rule_of_shares
 from labelproof.data.encoders.module_graph import NetworkEncoder
 from labelproof.errors import BadInput
 
@@ -44,12 +44,7 @@ def timm_pictures(name: str) -> TimmEncoder:
 def timm_rule(network: Any) -> InputRule:
     """Size and normalisation that a network of timm was trained with."""
     about = import_timm().data.resolve_model_data_config(network)
-    mean, std = (tuple(255 * float(v) for v in about[key]) for key in ("mean", "std"))
-    return InputRule(
-        size=int(about["input_size"][-1]),
-        mean=(mean[0], mean[1], mean[2]),
-        std=(std[0], std[1], std[2]),
-    )
+    return rule_of_shares(int(about["input_size"][-1]), about["mean"], about["std"])
 
 
 def timm_network(name: str, pretrained: bool = True) -> nn.Module:

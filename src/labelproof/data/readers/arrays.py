@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from labelproof.data.examples import Examples, Inputs, Resident
+from labelproof.data.examples import Examples, Inputs, in_memory
 from labelproof.data.readers.frames import (
     Handed,
     are_texts,
@@ -128,7 +128,7 @@ def as_inputs(x: Any, *, what: str) -> Inputs:
     if not len(array):
         raise BadInput(f"expected examples in {what}, but it is empty; give at least one row")
     data = as_vectors(array, what) if array.ndim == 2 else as_images(array, what)
-    return Resident(torch.from_numpy(np.ascontiguousarray(data)))
+    return in_memory(data)
 
 
 def as_numpy(x: Any, what: str) -> npt.NDArray[Any]:

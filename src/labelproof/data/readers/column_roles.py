@@ -122,13 +122,8 @@ def _assign_like(header: Sequence[str], options: SourceOptions, like: Examples) 
     if like.kind == "images" and wanted["file"] is None:
         wanted["file"] = next((name for name in FILE_NAMES if name in header), None)
     here = {role: name if name in header else None for role, name in wanted.items()}
-    return Roles(
-        label=here["label"],
-        truth=here["truth"],
-        id=here["id"],
-        file=here["file"],
-        text=here["text"],
-    )
+    label, truth, key, file, text = here.values()
+    return Roles(label=label, truth=truth, id=key, file=file, text=text)
 
 
 def recognise(roles: Roles, features: Frame) -> tuple[Roles, Frame]:

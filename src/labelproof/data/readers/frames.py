@@ -13,14 +13,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import torch
 from PIL import Image
 from torch import Tensor
 
 from labelproof.csv_files import OWN_COLUMNS
 from labelproof.data.encoders.columns import TableEncoder, fit_table
 from labelproof.data.encoders.texts import AnyTexts, as_text, fit_texts
-from labelproof.data.examples import Examples, Inputs, Resident
+from labelproof.data.examples import Examples, Inputs, in_memory
 from labelproof.data.labels import encode_labels, is_missing
 from labelproof.data.readers.pixels import Size, Unreadable, choose_size, fit
 from labelproof.errors import BadInput
@@ -108,9 +107,8 @@ def from_texts(given: Handed, like: Examples | None = None) -> Examples:
             f"expected data like the training data's, but {given.name} are texts; give the same "
             "kind"
         )
-    x = Resident(torch.from_numpy(np.ascontiguousarray(vectors)))
     about = {"source": "texts", "encoding": encoder.describe()}
-    return replace(given.labelled(x, like, about), captions=texts, encoder=encoder)
+    return replace(given.labelled(in_memory(vectors), like, about), captions=texts, encoder=encoder)
 
 
 def from_features(given: Handed, like: Examples | None = None) -> Examples:
@@ -123,7 +121,7 @@ def from_features(given: Handed, like: Examples | None = None) -> Examples:
             f"expected numbers like those of the training data, but {given.name} has words or "
             "gaps; prepare both in the same way"
         )
-    x = Resident(torch.from_numpy(np.ascontiguousarray(encoder.transform(given.x, given.name))))
+    x = in_memory(encoder.transform(given.x, given.name))
     about = {"source": "frame", "encoding": encoder.describe()}
     return replace(given.labelled(x, like, about), encoder=encoder)
 

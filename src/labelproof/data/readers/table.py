@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from labelproof.data.encoders.columns import (
@@ -27,7 +26,7 @@ from labelproof.data.encoders.texts import (
     fit_texts,
     use_transformer,
 )
-from labelproof.data.examples import Captions, Examples, Inputs, Resident
+from labelproof.data.examples import Captions, Examples, Inputs, in_memory
 from labelproof.data.labels import Encoded
 from labelproof.data.readers.column_roles import (
     Roles,
@@ -218,10 +217,6 @@ class EncodedRows:
     left_out: Mapping[str, str] = field(default_factory=dict)  # columns, and why
 
 
-def _in_memory(vectors: Any) -> Resident:
-    return Resident(torch.from_numpy(np.ascontiguousarray(vectors)))
-
-
 def _encode(
     frame: Frame, features: Frame, roles: Roles, how: Reading, what: str, first_row: int
 ) -> EncodedRows:
@@ -239,7 +234,7 @@ def _encode(
     names = [column.name for column in encoder.columns[:MOST_SHOWN]]
     shown = {name: frame[name].to_numpy(dtype=object) for name in names}
     return EncodedRows(
-        inputs=_in_memory(vectors),
+        inputs=in_memory(vectors),
         encoder=encoder,
         captions=Captions(frame, row_caption(shown), without=roles.named),
         warnings=not_numbers(features, encoder),
@@ -281,7 +276,7 @@ def _encode_texts(
     elif encoder is None:
         encoder, vectors = fit_texts(texts, name, what)
     return EncodedRows(
-        inputs=_in_memory(encoder.transform(texts) if vectors is None else vectors),
+        inputs=in_memory(encoder.transform(texts) if vectors is None else vectors),
         encoder=encoder,
         captions=texts,
         warnings=_odd_texts(texts, name, encoder),
