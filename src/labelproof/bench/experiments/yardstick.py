@@ -27,11 +27,8 @@ def cells(scale: Scale, sources: Sources, seeds: int) -> list[Cell]:
     known = (*OURS, *RIVALS)
     methods = chosen("method", sources.methods, known, known)
     epochs = sources.epochs or (TINY_EPOCHS if scale == "tiny" else None)
-    return crossed(
-        sets(scale, sources),
-        methods,
-        lambda one, method: _cells(method, one.name, _spec(one, sources), epochs, seeds),
-    )
+    data = {one.name: array_spec(one.file(sources), "y", "clean") for one in sets(scale, sources)}
+    return crossed(data, methods, lambda c, m: _cells(m, c, data[c], epochs, seeds))
 
 
 def sets(scale: Scale, sources: Sources) -> tuple[YardSet, ...]:
@@ -41,10 +38,6 @@ def sets(scale: Scale, sources: Sources) -> tuple[YardSet, ...]:
     if sources.data is None:
         return SETS
     return (*SETS, *HUMAN_SETS, *(LARGE_SETS if scale == "paper" else ()))
-
-
-def _spec(one: YardSet, sources: Sources) -> RunSpec:
-    return array_spec(one.file(sources), "y", "clean")
 
 
 def _cells(method: str, column: str, data: RunSpec, epochs: int | None, seeds: int) -> list[Cell]:
