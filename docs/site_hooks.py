@@ -69,8 +69,7 @@ def _moved(link: re.Match[str]) -> str:
 
 def commands() -> str:
     """Every command with its arguments and options."""
-    from labelproof.__main__ import BENCH
-    from labelproof.cli.app import FIRST, LAST, load
+    from labelproof.__main__ import application
 
     lines = [
         "# Command line",
@@ -79,8 +78,9 @@ def commands() -> str:
         "code 0 on success, 2 on bad usage or bad input, and 1 if the run itself failed.",
         "",
     ]
-    for name, home in {**FIRST, **BENCH, **LAST}.items():
-        lines += _command(name, load(name, home))
+    found: Any = typer.main.get_command(application())
+    for name, command in found.commands.items():
+        lines += _command(name, command)
     return "\n".join(lines)
 
 

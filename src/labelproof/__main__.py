@@ -15,13 +15,6 @@ from labelproof.process_memory import keep_freed_memory
 if TYPE_CHECKING:
     import typer
 
-BENCH = {
-    "bench": (
-        "labelproof.bench.bench_options",
-        "Run an experiment and write its tables and figures.",
-    )
-}
-
 
 def main() -> None:
     """Run the command line."""
@@ -32,9 +25,10 @@ def main() -> None:
 def application() -> typer.Typer:
     """All commands as one application."""
     # imported here, so that Ctrl-C during a slow import is quiet
+    from labelproof.bench.bench_options import bench
     from labelproof.cli.app import with_commands
 
-    return with_commands(BENCH)
+    return with_commands(bench)
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ def test_the_demo_states_its_whole_time_and_names_the_review(labelproof, tmp_pat
     monkeypatch.setattr(demo.time, "monotonic", lambda: next(clock))
     monkeypatch.setattr(demo, "make_photos", lambda folder, seed: folder / "labels.csv")
     monkeypatch.setattr(demo, "_train", lambda spec, console: None)
-    monkeypatch.setattr(demo, "_summary", lambda folder: found)
+    monkeypatch.setattr(demo.runfolder, "read_summary", lambda folder: found)
     code, out, _ = labelproof("demo", "--photos", "--out", "here")
     assert code == 0
     assert "Encoding, training and judging took 1.5 minutes." in out

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
 import subprocess
 import sys
-from importlib import import_module
 
 import pytest
 
-from labelproof.__main__ import BENCH
-from labelproof.cli.app import FIRST, LAST
-
-HOMES = {**FIRST, **BENCH, **LAST}
+COMMANDS = (
+    "demo", "fit", "report", "review", "predict", "export", "bench", "plan", "methods", "embed",
+    "encoders", "corrupt",
+)  # fmt: skip
 HEAVY = ("torch", "numpy", "scipy", "sklearn", "pandas", "PIL")
 CHECK = f"assert not {{*sys.modules}} & {{*{HEAVY}}}, {{*sys.modules}} & {{*{HEAVY}}}"
 
@@ -36,7 +34,7 @@ def test_help_imports_nothing_heavy():
     code = f"""
 import sys
 from labelproof.__main__ import main
-for name in {[*HOMES]}:
+for name in {COMMANDS}:
     sys.argv[1:] = [name, "--help"]
     try:
         main()
@@ -48,15 +46,7 @@ for name in {[*HOMES]}:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("name", HOMES)
-def test_the_list_of_commands_says_what_each_command_says(name):
-    module, sentence = HOMES[name]
-    command = vars(import_module(module))[name]
-    first = (inspect.getdoc(command) or "").split("\n\n")[0]
-    assert " ".join(first.split()) == sentence
-
-
 def test_every_command_of_the_package_is_listed(labelproof):
     code, out, _ = labelproof("--help")
     assert code == 0
-    assert all(name in out for name in HOMES)
+    assert all(name in out for name in COMMANDS)

@@ -1,14 +1,13 @@
-"""The commands, one file each, as one application.
+"""The commands as one application.
 
-A command's module is imported when the command is called: most need PyTorch, and `labelproof
---help` should not wait for it.
+What a command does is imported when it is called: most need PyTorch, and `labelproof --help` should
+not wait for it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from importlib import import_module
+from collections.abc import Callable, Sequence
 from inspect import cleandoc
 from itertools import pairwise
 from typing import Annotated, Any
@@ -17,60 +16,14 @@ import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
 import labelproof
+from labelproof.cli import commands as own
+from labelproof.cli.run_options import fit, plan
 from labelproof.errors import BadInput
-from labelproof.process_memory import paused
 
-Home = tuple[str, str]  # the module of a command, and the first sentences of its help
-FIRST: Mapping[str, Home] = {
-    "demo": (
-        "labelproof.cli.commands",
-        "Compare plain training with DPC on digits with 40% of the labels replaced at random.",
-    ),
-    "fit": (
-        "labelproof.cli.run_options",
-        "Train on DATA with partly wrong labels, and find out which labels are wrong.",
-    ),
-    "report": (
-        "labelproof.cli.commands",
-        "Write report.html of RUN again: findings, pictures of suspects, what to do next.",
-    ),
-    "review": (
-        "labelproof.cli.commands",
-        "Review the suspects of RUN in your browser: keep, correct or skip each label.",
-    ),
-    "predict": (
-        "labelproof.cli.commands",
-        "Predict new data: label, calibrated confidence, uncertainty, and all probabilities.",
-    ),
-    "export": (
-        "labelproof.cli.commands",
-        "Export the trained model of RUN, or the findings about its labels, for other tools.",
-    ),
-}
-LAST: Mapping[str, Home] = {
-    "plan": (
-        "labelproof.cli.run_options",
-        "Show how DATA is read and how long training would take. Nothing is trained.",
-    ),
-    "methods": (
-        "labelproof.cli.commands",
-        "List all methods, or show one with its paper, cost and settings.",
-    ),
-    "embed": (
-        "labelproof.cli.commands",
-        "Encode the pictures of DATA and write their vectors, for `labelproof fit FOLDER`.",
-    ),
-    "encoders": (
-        "labelproof.cli.commands",
-        "List the encoders with size, licence, whether they are installed, and measured speed.",
-    ),
-    "corrupt": (
-        "labelproof.cli.corrupt",
-        "Write a copy of LABELS with label noise. The original stays as it is.",
-    ),
-}
-
-
+Command = Callable[..., None]
+# in the order of help
+FIRST: tuple[Command, ...] = (own.demo, fit, own.report, own.review, own.predict, own.export)
+LAST: tuple[Command, ...] = (plan, own.methods, own.embed, own.encoders, own.corrupt)
 USAGE: type[Exception] = typer.BadParameter.__bases__[0]  # its place differs between versions
 
 
@@ -145,9 +98,16 @@ def _options(
     """Train a classifier on partly wrong labels, and find out which ones are wrong."""
 
 
-def with_commands(more: Mapping[str, Home] | None = None) -> typer.Typer:
+class Commands(TyperGroup):
+    """The commands; help shows no type for flags."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """The parameters of the application itself."""
+        return _without_types(super().get_params(ctx))
+
+
+def with_commands(*more: Command) -> typer.Typer:
     """The application; commands of packages that this one does not know come in the middle."""
-    homes = {**FIRST, **(more or {}), **LAST}
     made = typer.Typer(
         name="labelproof",
         help="Train a classifier on partly wrong labels, and find out which ones are wrong.",
@@ -155,36 +115,12 @@ def with_commands(more: Mapping[str, Home] | None = None) -> typer.Typer:
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
-        cls=_lazy(homes),
+        cls=Commands,
     )
     made.callback()(_options)
-    for name, (_, sentence) in homes.items():
-        made.command(name, help=sentence)(lambda: None)  # stands in for it in the help
+    for function in (*FIRST, *more, *LAST):
+        made.command(cls=Once, help=flowing(function.__doc__))(function)
     return made
-
-
-def _lazy(homes: Mapping[str, Home]) -> type[TyperGroup]:
-    """A group whose commands are imported when they are called."""
-
-    class Lazy(TyperGroup):
-        def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-            name, _, rest = super().resolve_command(ctx, args)
-            return name, load(name, homes[str(name)]), rest
-
-        def get_params(self, ctx: Any) -> list[Any]:
-            return _without_types(super().get_params(ctx))
-
-    return Lazy
-
-
-def load(name: str | None, home: Home) -> Any:
-    """The command itself, from its module."""
-    single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    with paused():
-        module = import_module(home[0])
-    function = vars(module)[str(name)]
-    single.command(name, cls=Once, help=flowing(function.__doc__))(function)
-    return typer.main.get_command(single)
 
 
 app = with_commands()
