@@ -140,3 +140,6 @@ WITH_EDL["dpc across folds"] = DPC(
     epochs=6, warmup=0, batch=16, lr=0.05, lambda_u=0.0, start="crossfit", selector="confident",
     schedule="cosine", lr_unit="data", prior="given", steps=60, join_at=0.2, draws=1,
 )  # fmt: skip
+
+# of the methods with a choice of loss, two with L_edl: one of hard labels, one of soft targets
+FEW_WITH_EDL = CASES | {name: WITH_EDL[name] for name in ("ce with L_edl", "dividemix with L_edl")}

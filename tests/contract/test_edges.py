@@ -8,7 +8,7 @@ import pytest
 import torch
 from test_learning import assert_answers
 
-from cases import CASES, WITH_EDL
+from cases import FEW_WITH_EDL
 from labelproof.data.examples import Resident
 from labelproof.data.task import Audit
 from labelproof.errors import BadInput, RunFailed
@@ -66,13 +66,9 @@ def four_images() -> Problem:
     return patterns(size=4, noise=0.0)
 
 
-# of the methods with a choice of loss, two with L_edl: one of hard labels, one of soft targets
-ON_EDGES = CASES | {name: WITH_EDL[name] for name in ("ce with L_edl", "dividemix with L_edl")}
-
-
-@pytest.fixture(params=sorted(ON_EDGES))
+@pytest.fixture(params=sorted(FEW_WITH_EDL))
 def method(request):
-    return ON_EDGES[request.param]
+    return FEW_WITH_EDL[request.param]
 
 
 @pytest.mark.parametrize(

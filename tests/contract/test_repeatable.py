@@ -14,6 +14,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from cases import FEW_WITH_EDL, WITH_EDL
 from labelproof.data.task import Audit, Task
 from labelproof.training import checkpoint
 from labelproof.training.loop import Result
@@ -21,6 +22,14 @@ from labelproof.training.protocol import Method
 from tiny import Interrupting, Problem, Slow, blobs, interrupted, patterns, same_bits
 
 SIZE = 51  # no multiple of a batch
+OWN_FORM = "dpc across folds"
+# a loss has no state of its own, so two with L_edl stand for all
+METHODS = FEW_WITH_EDL | {OWN_FORM: WITH_EDL[OWN_FORM]}
+
+
+@pytest.fixture(params=sorted(METHODS), scope="module")  # tests of a method share a run
+def method(request: pytest.FixtureRequest) -> Method:
+    return METHODS[request.param]
 
 
 @pytest.fixture(scope="module")
