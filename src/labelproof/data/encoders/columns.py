@@ -10,16 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Meta
 
 from labelproof.data.encoders.spellings import amount, day_first, iso_date
 from labelproof.data.optional_packages import need
 from labelproof.errors import BadInput
 
 Kind = Literal["number", "date", "boolean", "category"]
+Finite = Annotated[float, Meta(ge=-1e300, le=1e300)]  # what a saved encoder may hold
 Floats = npt.NDArray[np.float64]
 Frame = Any  # a pandas DataFrame; pandas is an optional dependency
 Series = Any
@@ -38,11 +40,11 @@ class Column:
 
     name: str
     kind: Kind
-    median: float = 0.0
-    mean: float = 0.0
-    std: float = 1.0
-    indicator: bool = False  # whether a column says that the value was missing
-    levels: tuple[str, ...] = ()
+    median: Finite
+    mean: Finite
+    std: Annotated[float, Meta(gt=0, le=1e300)]
+    indicator: bool  # whether a column says that the value was missing
+    levels: tuple[str, ...]
     day_first: bool | None = None  # of dates such as 3/4/2024; None where they are written ISO
 
     @property
@@ -70,7 +72,7 @@ class Column:
 class TableEncoder:
     """How the rows of a table become vectors, fitted on training data."""
 
-    columns: tuple[Column, ...]
+    columns: Annotated[tuple[Column, ...], Meta(min_length=1)]
     dropped: Mapping[str, str]  # column: why it was left out
 
     def describe(self) -> dict[str, Any]:
@@ -148,6 +150,7 @@ def _fit_number(name: str, kind: Kind, values: Floats) -> Column:
         mean=float(filled.mean()),
         std=spread if spread > 0 else 1.0,
         indicator=bool(missing.any()),
+        levels=(),
     )
 
 
@@ -158,7 +161,12 @@ def _fit_category(name: str, words: npt.NDArray[Any]) -> Column | str:
     order = np.lexsort((levels, -counts))  # frequent first, ties by name
     least = max(2, len(words) // 1000)
     kept = [str(levels[place]) for place in order[:MOST_LEVELS] if counts[place] >= least]
-    return Column(name=name, kind="category", levels=tuple(kept)) if kept else "only rare values"
+    if not kept:
+        return "only rare values"
+    frequent = tuple(kept)
+    return Column(
+        name=name, kind="category", median=0.0, mean=0.0, std=1.0, indicator=False, levels=frequent
+    )
 
 
 def kind_of(series: Series) -> Kind:

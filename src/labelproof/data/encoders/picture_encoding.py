@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
+from msgspec import Meta
 
 from labelproof.data.encoders.choose import picture_encoder
 from labelproof.data.encoders.encode import encode, encoding_key
 from labelproof.data.encoders.encoder_protocol import PictureEncoder, Progress
 from labelproof.data.examples import Examples, Inputs, Resident
 from labelproof.errors import BadInput
+
+Edge = Annotated[int, Meta(ge=1, le=2**24)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,8 +26,8 @@ class PictureEncoding:
     name: str
     digest: str
     rule: str  # the input rule, in words
-    shape: tuple[int, ...]  # of one picture, before it is encoded
-    features: int
+    shape: Annotated[tuple[Edge, ...], Meta(min_length=1, max_length=4)]  # of one picture, before
+    features: Edge
 
     def describe(self) -> dict[str, Any]:
         """What was done to the pictures, for run.json."""

@@ -8,26 +8,28 @@ a saved model.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import msgspec
 import numpy as np
 import torch
 from msgspec import Meta, Struct
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from labelproof.data.encoders.columns import Column, TableEncoder
-from labelproof.data.encoders.picture_encoding import PictureEncoding
+from labelproof.data.encoders.columns import Finite, TableEncoder
+from labelproof.data.encoders.picture_encoding import Edge, PictureEncoding
 from labelproof.data.encoders.texts import JoinedTexts, TextEncoder, TransformerEncoder
 from labelproof.data.examples import Encoder, Examples, Resident
 from labelproof.errors import BadInput
 from labelproof.files import read_json, write_text, written_whole
 from labelproof.run_files import ENCODER, ENCODER_ARRAYS, READING
 
-Finite = Annotated[float, Meta(ge=-1e300, le=1e300)]
-Edge = Annotated[int, Meta(ge=1, le=2**24)]
+# by kind; encoder.json holds their fields
+PLAIN = {"table": TableEncoder, "transformer": TransformerEncoder, "pictures": PictureEncoding}
 
 
 class ReadingRecord(Struct):
@@ -40,62 +42,18 @@ class ReadingRecord(Struct):
     normalise: Annotated[list[list[Finite]], Meta(min_length=2, max_length=2)] | None = None
 
 
-class ColumnRecord(Struct):
-    """encoder.json: a column of a table."""
+class KindRecord(Struct):
+    """encoder.json: what kind of encoder it is."""
 
-    name: str
-    kind: Literal["number", "date", "boolean", "category"]
-    median: Finite
-    mean: Finite
-    std: Annotated[float, Meta(gt=0, le=1e300)]
-    indicator: bool
-    levels: list[str]
-    day_first: bool | None = None
+    kind: str
 
 
-class TableRecord(Struct, tag="table", tag_field="kind"):
-    """encoder.json of a table."""
-
-    columns: Annotated[list[ColumnRecord], Meta(min_length=1)]
-    dropped: dict[str, str]
-
-
-class TextRecord(Struct, tag="text", tag_field="kind"):
+class TextRecord(Struct):
     """encoder.json of texts."""
 
     column: str
     analyzer: Literal["char_wb", "word", "char"]
-    vocabulary: Annotated[list[str], Meta(min_length=1)]
-
-
-class TransformerRecord(Struct, tag="transformer", tag_field="kind"):
-    """encoder.json of a transformer."""
-
-    column: str
-    model: str
-    fingerprint: str
-    length: Annotated[int, Meta(ge=1, le=10**6)] = 256
-    batch: Annotated[int, Meta(ge=1, le=10**6)] = 32
-
-
-class JoinedRecord(Struct, tag="joined", tag_field="kind"):
-    """encoder.json of texts that are encoded twice, side by side."""
-
-    words: TextRecord
-    sentences: TransformerRecord
-
-
-class PicturesRecord(Struct, tag="pictures", tag_field="kind"):
-    """encoder.json of pictures."""
-
-    name: str
-    digest: str
-    rule: str
-    shape: Annotated[list[Edge], Meta(min_length=1, max_length=4)]
-    features: Edge
-
-
-ENCODERS = TableRecord | TextRecord | TransformerRecord | JoinedRecord | PicturesRecord
+    vocabulary: Annotated[tuple[str, ...], Meta(min_length=1)]
 
 
 def save_encoder(encoder: Encoder, folder: Path) -> None:
@@ -114,19 +72,15 @@ def save_encoder(encoder: Encoder, folder: Path) -> None:
 
 def _record(encoder: Encoder) -> dict[str, Any]:
     """All of an encoder but its arrays."""
-    if isinstance(encoder, TableEncoder):
-        columns = [asdict(column) for column in encoder.columns]
-        return {"kind": "table", "columns": columns, "dropped": dict(encoder.dropped)}
     if isinstance(encoder, TextEncoder):
         words = {"vocabulary": encoder.vocabulary, "analyzer": encoder.analyzer}
         return {"kind": "text", "column": encoder.column, **words}
-    if isinstance(encoder, TransformerEncoder):
-        return {"kind": "transformer", **asdict(encoder)}
     if isinstance(encoder, JoinedTexts):
         parts = {"words": _record(encoder.words), "sentences": _record(encoder.sentences)}
         return {"kind": "joined", **parts}
-    if isinstance(encoder, PictureEncoding):
-        return {"kind": "pictures", **asdict(encoder)}
+    if isinstance(encoder, TableEncoder | TransformerEncoder | PictureEncoding):
+        kind = next(name for name, plain in PLAIN.items() if isinstance(encoder, plain))
+        return {"kind": kind, **asdict(encoder)}
     raise TypeError(f"no way to save a {type(encoder).__name__}")
 
 
@@ -137,7 +91,7 @@ def load_encoder(folder: Path) -> Encoder:
         BadInput: If it is not there or damaged.
     """
     try:
-        return _revive(read_json(folder / ENCODER, ENCODERS, "train again"), folder)
+        return _revive(read_json(folder / ENCODER, KindRecord, "train again"), folder)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
         raise BadInput(
             f"expected a saved encoder in {folder}, but it could not be read ({error!r}); "
@@ -189,37 +143,34 @@ def load_like(folder: Path) -> Examples:
 
 
 def _revive(record: dict[str, Any], folder: Path) -> Encoder:
-    kind = record.pop("kind")
-    if kind == "table":
-        columns = tuple(
-            Column(**{**column, "levels": tuple(column["levels"])}) for column in record["columns"]
-        )
-        return TableEncoder(columns=columns, dropped=record["dropped"])
-    if kind == "transformer":
-        return TransformerEncoder(**record)
+    kind = record["kind"]
+    if kind in PLAIN:
+        found: Encoder = msgspec.convert(record, PLAIN[kind])
+        return found
     if kind == "joined":
         words, sentences = (_revive(record[part], folder) for part in ("words", "sentences"))
         if not (isinstance(words, TextEncoder) and isinstance(sentences, TransformerEncoder)):
             raise ValueError("parts of another kind")
         return JoinedTexts(words=words, sentences=sentences)
-    if kind == "pictures":
-        return PictureEncoding(**{**record, "shape": tuple(record["shape"])})
     if kind != "text":
         raise ValueError(f"unknown kind {kind!r}")
-    arrays = load_file(folder / ENCODER_ARRAYS)
-    terms, weights, projection = len(record["vocabulary"]), arrays["idf"], arrays["components"]
-    if len(set(record["vocabulary"])) != terms:
+    return _words(msgspec.convert(record, TextRecord), load_file(folder / ENCODER_ARRAYS))
+
+
+def _words(record: TextRecord, arrays: Mapping[str, Any]) -> TextEncoder:
+    terms, weights, projection = len(record.vocabulary), arrays["idf"], arrays["components"]
+    if len(set(record.vocabulary)) != terms:
         raise ValueError("a term stands there twice")
     if weights.shape != (terms,) or projection.ndim != 2 or projection.shape[1] != terms:
         raise ValueError("its arrays do not fit its words")
     if not (np.isfinite(weights).all() and np.isfinite(projection).all()):
         raise ValueError("its arrays are not finite")
     return TextEncoder(
-        column=record["column"],
-        analyzer=record["analyzer"],
-        vocabulary=tuple(record["vocabulary"]),
-        idf=arrays["idf"],
-        components=arrays["components"],
+        column=record.column,
+        analyzer=record.analyzer,
+        vocabulary=record.vocabulary,
+        idf=weights,
+        components=projection,
     )
 
 

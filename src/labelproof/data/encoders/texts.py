@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from msgspec import Meta
 
 from labelproof.data.encoders.weights import package_file
 from labelproof.data.optional_packages import need
@@ -147,8 +148,8 @@ class TransformerEncoder:
     column: str
     model: str  # the folder
     fingerprint: str  # of its configuration and the names and lengths of its files
-    length: int = 256  # tokens a text is cut to
-    batch: int = 32
+    length: Annotated[int, Meta(ge=1, le=10**6)] = 256  # tokens a text is cut to
+    batch: Annotated[int, Meta(ge=1, le=10**6)] = 32
 
     def describe(self) -> dict[str, Any]:
         """What was done to the texts, for run.json."""
