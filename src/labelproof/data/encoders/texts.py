@@ -15,8 +15,7 @@ import numpy.typing as npt
 import torch
 from msgspec import Meta
 
-from labelproof.data.encoders.weights import package_file
-from labelproof.data.optional_packages import need
+from labelproof.data.optional_packages import need, package_file
 from labelproof.errors import BadInput
 
 Vectors = npt.NDArray[np.float32]
