@@ -23,7 +23,7 @@ from labelproof.errors import BadInput
 
 HOME = "https://www.cs.toronto.edu/~kriz/cifar.html"
 PIXELS = 3 * 32 * 32
-BATCHES = tuple(f"data_batch_{k}" for k in range(1, 6))
+BATCHES = (*(f"data_batch_{k}" for k in range(1, 6)), "test_batch")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,24 +40,25 @@ class Cifar:
     normalise: tuple[tuple[float, ...], tuple[float, ...]]
 
 
+def _form(title: str, kind: str, folder: str, files: tuple[str, ...], *others: str) -> Published:
+    """One published form of a set; its files may also lie in a folder with the set's name."""
+    name = title.replace("-", "").lower()
+    return Published(
+        title=title,
+        home=HOME,
+        archive=f"{title.lower()}-{kind}.tar.gz",
+        folder=folder,
+        files=files,
+        others=(*others, f"{name}/{folder}", name),
+    )
+
+
 CIFAR10 = Cifar(
     name="cifar10",
     classes=10,
-    python=Published(
-        title="CIFAR-10",
-        home=HOME,
-        archive="cifar-10-python.tar.gz",
-        folder="cifar-10-batches-py",
-        files=(*BATCHES, "test_batch"),
-        others=("", "cifar10/cifar-10-batches-py", "cifar10"),
-    ),
-    binary=Published(
-        title="CIFAR-10",
-        home=HOME,
-        archive="cifar-10-binary.tar.gz",
-        folder="cifar-10-batches-bin",
-        files=(*(f"{name}.bin" for name in BATCHES), "test_batch.bin"),
-        others=("", "cifar10/cifar-10-batches-bin", "cifar10"),
+    python=_form("CIFAR-10", "python", "cifar-10-batches-py", BATCHES, ""),
+    binary=_form(
+        "CIFAR-10", "binary", "cifar-10-batches-bin", tuple(f"{b}.bin" for b in BATCHES), ""
     ),
     key=b"labels",
     names=("batches.meta", b"label_names"),
@@ -67,22 +68,8 @@ CIFAR10 = Cifar(
 CIFAR100 = Cifar(
     name="cifar100",
     classes=100,
-    python=Published(
-        title="CIFAR-100",
-        home=HOME,
-        archive="cifar-100-python.tar.gz",
-        folder="cifar-100-python",
-        files=("train", "test"),
-        others=("cifar100/cifar-100-python", "cifar100"),
-    ),
-    binary=Published(
-        title="CIFAR-100",
-        home=HOME,
-        archive="cifar-100-binary.tar.gz",
-        folder="cifar-100-binary",
-        files=("train.bin", "test.bin"),
-        others=("cifar100/cifar-100-binary", "cifar100"),
-    ),
+    python=_form("CIFAR-100", "python", "cifar-100-python", ("train", "test")),
+    binary=_form("CIFAR-100", "binary", "cifar-100-binary", ("train.bin", "test.bin")),
     key=b"fine_labels",
     names=("meta", b"fine_label_names"),
     label_bytes=2,
