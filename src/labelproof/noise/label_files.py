@@ -5,13 +5,13 @@ The new file is the old one with some labels changed and every other byte as it 
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
 import os
 import re
 import shlex
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +20,7 @@ import numpy as np
 from labelproof.data.plain_files import Refused, read_npy
 from labelproof.data.readers.delimited import LABEL_NAMES, pick
 from labelproof.errors import BadInput
-from labelproof.files import read_regular
+from labelproof.files import read_regular, written_whole
 from labelproof.noise.apply_noise import apply_noise
 from labelproof.noise.noise_spec import NoiseSpec, noise_spec
 from labelproof.noise.record import Ints, Noise
@@ -75,7 +75,7 @@ def corrupt_file(
     corrupt = _corrupt_array if source.suffix == ".npy" else _corrupt_csv
     content, classes, noise = corrupt(source, spec, seed, label_column)
     about = {"source": source.name, "classes": list(classes), **noise.describe()}
-    _write({target: content, beside: (json.dumps(about, indent=1) + "\n").encode()})
+    _write({beside: (json.dumps(about, indent=1) + "\n").encode(), target: content})
     return Corrupted(out=target, record=beside, classes=classes, noise=noise)
 
 
@@ -139,17 +139,12 @@ def _bytes(source: Path) -> bytes:
 
 
 def _write(files: dict[Path, bytes]) -> None:
-    """Write all files aside, then put each in its place."""
-    aside = {path: path.with_name(f".{path.name}.{os.getpid()}.part") for path in files}
+    """Write all files aside, then put each in its place, the last one first."""
     try:
-        for path, content in files.items():
-            aside[path].write_bytes(content)
-        for path, part in aside.items():
-            os.replace(part, path)
+        with ExitStack() as opened:
+            for path, content in files.items():
+                opened.enter_context(written_whole(path)).write_bytes(content)
     except OSError as error:
-        for part in aside.values():
-            with contextlib.suppress(OSError):
-                part.unlink()
         reason = error.strerror or str(error)
         raise BadInput(
             f"The labels cannot be written to {error.filename} ({reason}); choose another --out."
