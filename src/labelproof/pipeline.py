@@ -14,11 +14,11 @@ from typing import Any
 import torch
 
 from labelproof import report
-from labelproof.data.duplicates import trained_on
 from labelproof.data.encoders.apply import encoded
 from labelproof.data.encoders.choose import AUTO, NONE
 from labelproof.data.examples import Examples
 from labelproof.data.readers import Progress, load
+from labelproof.data.readers.duplicates import trained_on
 from labelproof.data.readers.file_names import printable
 from labelproof.data.readers.published.named import NAMES
 from labelproof.data.task import Task

@@ -7,8 +7,8 @@ import pytest
 from source_files import picture
 
 from labelproof import pipeline
-from labelproof.data.duplicates import trained_on
 from labelproof.data.readers import SourceOptions, load
+from labelproof.data.readers.duplicates import trained_on
 from labelproof.errors import BadInput
 from labelproof.runs.spec import RunSpec
 

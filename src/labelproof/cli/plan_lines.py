@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 
-from labelproof.data.duplicates import find_duplicates, trained_on
 from labelproof.data.encoders.apply import Glance
 from labelproof.data.encoders.choose import AUTO, DEFAULT
 from labelproof.data.encoders.columns import Column, TableEncoder
@@ -15,6 +14,7 @@ from labelproof.data.encoders.picture_encoding import PictureEncoding
 from labelproof.data.encoders.text_choice import BOTH, WORDS
 from labelproof.data.encoders.texts import MINILM, AnyTexts, TextEncoder, minilm_folder
 from labelproof.data.examples import Examples
+from labelproof.data.readers.duplicates import find_duplicates, trained_on
 from labelproof.data.readers.file_names import printable
 from labelproof.data.readers.sampling import SAMPLE
 from labelproof.data.task import Task
