@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 import tempfile
 
 import pytest
 import torch
 from hypothesis import settings
+
+from labelproof.__main__ import main
 
 # Vectors of encoded pictures go to a folder of their own, never to the user's.
 os.environ["LABELPROOF_CACHE"] = tempfile.mkdtemp(prefix="labelproof-cache-")
@@ -34,3 +37,21 @@ def pytest_collection_finish() -> None:
 def five_folds(monkeypatch: pytest.MonkeyPatch) -> None:
     """As many folds for few examples as for more: half the time where their number is no matter."""
     monkeypatch.setattr("labelproof.judging.crossfit.FEW", 0)
+
+
+@pytest.fixture
+def labelproof(monkeypatch, capsys, tmp_path):
+    """Runs a command in an empty folder; gives exit code, what was printed, what was complained."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["labelproof", *map(str, words)])
+        code = 0
+        try:
+            main()
+        except SystemExit as stop:
+            code = stop.code if isinstance(stop.code, int) else 0
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run

@@ -1,10 +1,9 @@
-"""A command line to type into, small grids, and CIFAR in little."""
+"""Small grids, and CIFAR in little."""
 
 from __future__ import annotations
 
 import pickle
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +12,6 @@ import numpy as np
 import pytest
 from bench_cells import forked, trial
 
-from labelproof.__main__ import main
 from labelproof.bench import runner
 from labelproof.bench.cell import Cell
 
@@ -28,22 +26,10 @@ def _quick_starts() -> Iterator[None]:
 
 
 @pytest.fixture
-def labelproof(monkeypatch, capsys, tmp_path):
-    """Runs a command in an empty folder; gives exit code, what was printed, what was complained."""
-    monkeypatch.chdir(tmp_path)
+def labelproof(labelproof, monkeypatch):
+    """The same in a wide terminal, which breaks no line."""
     monkeypatch.setenv("COLUMNS", "200")
-
-    def run(*words: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["labelproof", *map(str, words)])
-        code = 0
-        try:
-            main()
-        except SystemExit as stop:
-            code = stop.code if isinstance(stop.code, int) else 0
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return run
+    return labelproof
 
 
 @pytest.fixture
