@@ -71,7 +71,7 @@ def test_a_table_is_encoded_as_in_training_and_keeps_its_ids(tmp_path: Path) -> 
     lines = [f"r{i},{i % 7},{'red' if i % 2 else 'blue'},{'ab'[i % 2]}" for i in range(40)]
     (tmp_path / "train.csv").write_text("id,size,colour,label\n" + "\n".join(lines) + "\n")
     method = CrossEntropy(epochs=20, batch=8, lr=0.05)
-    fit(load(tmp_path / "train.csv"), method, name="ce", out=tmp_path / "run")
+    fit(load(tmp_path / "train.csv"), method, name="ce", out=tmp_path / "run", how="quick")
     (tmp_path / "new.csv").write_text("colour,id,size\nblue,x,3\nred,y,\n")
     predict(tmp_path / "run", tmp_path / "new.csv", "--out", tmp_path / "p.csv")
     assert [(r["id"], r["label"]) for r in rows(tmp_path / "p.csv")] == [("x", "a"), ("y", "b")]
