@@ -19,8 +19,6 @@ JSON_HELP = (
     "Print JSON, with every setting and its default. `recipes` lists the names for --recipe; "
     "`recipes_ours` lists those for which the authors gave no values."
 )
-
-
 NEEDS_DATA = ("instance", "pmd-1", "pmd-2", "pmd-3")  # not for labels alone
 KINDS_SHOWN = (
     ", ".join(
