@@ -136,9 +136,7 @@ def main() -> None:
     options = argparse.ArgumentParser()
     options.add_argument("--data", help=".npz with vectors `x`; scikit-learn's digits otherwise")
     options.add_argument("--truth-key", default="clean")
-    options.add_argument(
-        "--votes-key", help="array (N, A) of real votes, not simulated"
-    )
+    options.add_argument("--votes-key", help="array (N, A) of real votes, not simulated")
     told = options.parse_args()
     print("| data | crowd | majority | Dawid-Skene | cleanlab | ours |\n|---|---|---|---|---|---|")
     if told.data and told.votes_key:

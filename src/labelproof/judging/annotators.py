@@ -167,13 +167,14 @@ def _search(known: Known) -> tuple[Hiding, Tried]:
 
 
 def _agreeing(hiding: Hiding, best: Tried) -> Tried:
-    """Other knobs, where clearly more hidden votes then equal the consensus of the others.
+    """Other knobs, where hidden votes prefer them and the plain majority to the consensus.
 
-    A weak classifier is foretold best by votes that hardly count. So lower ρ are tried, and no
-    confusions. Of those that are level with the best, it is the one that changes least.
-    A classifier that knows hidden votes as well as the other votes do is not overruled by them.
+    That is, where clearly more of them then equal the consensus of the others. A weak classifier is
+    foretold best by votes that hardly count, so lower ρ are tried; and no confusions. Of those that
+    are level with the best, it is the one that changes least. A classifier that knows hidden votes
+    as well as the other votes do is not overruled by them.
     """
-    if not _votes_know_more(hiding.parts):
+    if not (_majority_ahead(hiding.parts, best) and _votes_know_more(hiding.parts)):
         return best
     lower = [value for value in LOWER if value < best.knobs.correlation]
     forms = itertools.product((best.knobs.correlation, *lower), (False, True))
@@ -184,6 +185,17 @@ def _agreeing(hiding: Hiding, best: Tried) -> Tried:
         return best
     level = (one for one in tried if not _clearly_more(most.agreed, one.agreed))
     return next(one for one in level if _clearly_more(one.agreed, best.agreed))
+
+
+def _majority_ahead(parts: Sequence[Split], best: Tried) -> bool:
+    """Whether more hidden votes equal the majority of the others than their consensus.
+
+    The consensus decides between equals.
+    """
+    pairs = list(zip(parts, best.fits, strict=True))
+    plain = [(part.shown.start + 1e-3 * fit.posterior).argmax(1) for part, fit in pairs]
+    agreed = [part.agreed(labels) for part, labels in zip(parts, plain, strict=True)]
+    return bool(torch.stack(agreed).sum(0).mean() > best.agreed.mean())
 
 
 def _votes_know_more(parts: Sequence[Split]) -> bool:
@@ -230,7 +242,7 @@ def _walk(hiding: Hiding, best: Tried, name: str, direction: int) -> Tried:
     grid = GRIDS[name]
     place, missed = grid.index(vars(best.knobs)[name]) + direction, 0
     while 0 <= place < len(grid) and missed < PATIENCE:
-        tried = hiding.tried(replace(best.knobs, **{name: grid[place]}), best.fits)
+        tried = hiding.tried(Knobs(**{**vars(best.knobs), name: grid[place]}), best.fits)
         place, missed = place + direction, missed + 1
         if tried.predicted >= best.predicted + GAIN:
             best, missed = tried, 0
