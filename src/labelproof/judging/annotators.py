@@ -44,6 +44,7 @@ GRIDS: Mapping[str, Sequence[float]] = {
     "correlation": (0.0, 0.01, 0.03, 0.06, 0.1, 0.15, 0.25, 0.4, 0.6),  # ρ
 }
 LOWER = (0.1, 0.03, 0.0)  # ρ that hidden votes may prefer to the classifier's choice
+GOOD = 2 / 3  # of hidden votes that equal the majority, where votes are good enough to prefer them
 ROUNDS = 3  # of the search over them
 PATIENCE = 2  # values in a row that are no better, after which no further ones are tried
 MOST = 60_000  # votes to search with; all of them where there are fewer
@@ -143,9 +144,9 @@ class Hiding:
         """What the knobs find; where ρ is settled, votes follow each other as it says."""
         pairs = zip(self.parts, starts, strict=True)
         fits = [em(part.shown, knobs, start=start, most=STEPS) for part, start in pairs]
-        found = list(zip(self.parts, fits, strict=True))
+        found = zip(self.parts, fits, strict=True)
         heard = [part.predict(fit, follow=self.settled) for part, fit in found]
-        agreed = torch.stack([part.agreed(fit.consensus) for part, fit in found]).sum(0)
+        agreed = _agreed(self.parts, [fit.consensus for fit in fits])
         return Tried(
             knobs=knobs, fits=fits, predicted=torch.cat(heard).mean().item(), agreed=agreed
         )
@@ -171,10 +172,9 @@ def _agreeing(hiding: Hiding, best: Tried) -> Tried:
 
     That is, where clearly more of them then equal the consensus of the others. A weak classifier is
     foretold best by votes that hardly count, so lower ρ are tried; and no confusions. Of those that
-    are level with the best, it is the one that changes least. A classifier that knows hidden votes
-    as well as the other votes do is not overruled by them.
+    are level with the best, it is the one that changes least.
     """
-    if not (_majority_ahead(hiding.parts, best) and _votes_know_more(hiding.parts)):
+    if not _majority_ahead(hiding.parts, best):
         return best
     lower = [value for value in LOWER if value < best.knobs.correlation]
     forms = itertools.product((best.knobs.correlation, *lower), (False, True))
@@ -190,22 +190,23 @@ def _agreeing(hiding: Hiding, best: Tried) -> Tried:
 def _majority_ahead(parts: Sequence[Split], best: Tried) -> bool:
     """Whether more hidden votes equal the majority of the others than their consensus.
 
-    The consensus decides between equals.
+    The consensus decides between equals. A classifier that knows hidden votes as well is not
+    overruled. Nor is one by weak votes: their majority may be an error that people share.
     """
     pairs = list(zip(parts, best.fits, strict=True))
-    plain = [(part.shown.start + 1e-3 * fit.posterior).argmax(1) for part, fit in pairs]
-    agreed = [part.agreed(labels) for part, labels in zip(parts, plain, strict=True)]
-    return bool(torch.stack(agreed).sum(0).mean() > best.agreed.mean())
+    labels = [(part.shown.start + 1e-3 * fit.posterior).argmax(1) for part, fit in pairs]
+    plain = _agreed(parts, labels)
+    scores, hidden = parts[0].shown.scores, sum(len(part.hidden) for part in parts)
+    ahead = bool(plain.mean() > best.agreed.mean()) and plain.sum().item() >= GOOD * hidden
+    if scores is None or not ahead:
+        return ahead
+    return _clearly_more(plain, _agreed(parts, [scores.argmax(1)] * len(parts)))
 
 
-def _votes_know_more(parts: Sequence[Split]) -> bool:
-    """Whether hidden votes equal the majority of the others clearly more often than the scores."""
-    scores = parts[0].shown.scores
-    if scores is None:
-        return True
-    votes = torch.stack([part.agreed(part.shown.start.argmax(1)) for part in parts]).sum(0)
-    model = torch.stack([part.agreed(scores.argmax(1)) for part in parts]).sum(0)
-    return _clearly_more(votes, model)
+def _agreed(parts: Sequence[Split], labels: Sequence[Tensor]) -> Tensor:
+    """How many hidden votes of each example (N,) equal its label (N,), one a split."""
+    pairs = zip(parts, labels, strict=True)
+    return torch.stack([part.agreed(one) for part, one in pairs]).sum(0)
 
 
 def _clearly_more(one: Tensor, other: Tensor) -> bool:
