@@ -6,6 +6,9 @@ probabilities of a softmax regression. True labels only measure.
 
     python benchmarks/crowds.py
     python benchmarks/crowds.py --data DATA.npz --truth-key clean
+    python benchmarks/crowds.py --data DATA.npz --truth-key clean --votes-key votes
+
+With --votes-key the votes are real ones: an array (N, A) of the .npz, with -1 for none.
 """
 
 from __future__ import annotations
@@ -108,25 +111,42 @@ def sets(data: str | None, truth_key: str) -> dict[str, tuple[np.ndarray, np.nda
     return {"digits": load_digits(return_X_y=True), "two classes": binary, "rare classes": rare}
 
 
+def compared(name: str, x: np.ndarray, truth: Tensor, classes: int, votes: Votes) -> None:
+    """Print how right each consensus is."""
+    said = out_of_fold(x, labels_from_votes(votes, classes).labels, classes)
+    found = (
+        majority(votes, classes),
+        dawid_skenes(votes),
+        cleanlabs(votes, said.exp()),
+        fit_crowd(votes, classes, said).consensus,
+    )
+    cells = (f"{(labels == truth).double().mean():.1%}" for labels in found)
+    print(f"| {name} | {' | '.join(cells)} |", flush=True)
+
+
+def real(path: str, truth_key: str, votes_key: str) -> None:
+    arrays = np.load(path)
+    table, truth = torch.from_numpy(arrays[votes_key]).long(), torch.from_numpy(arrays[truth_key])
+    votes = Votes(table=table, annotators=tuple(map(str, range(table.shape[1]))))
+    classes = int(max(table.max(), truth.max())) + 1
+    compared(f"data | {len(table)} examples", arrays["x"].astype(np.float32), truth, classes, votes)
+
+
 def main() -> None:
     options = argparse.ArgumentParser()
     options.add_argument("--data", help=".npz with vectors `x`; scikit-learn's digits otherwise")
     options.add_argument("--truth-key", default="clean")
+    options.add_argument("--votes-key", help="array (N, A) of real votes, not simulated")
     told = options.parse_args()
     print("| data | crowd | majority | Dawid-Skene | cleanlab | ours |\n|---|---|---|---|---|---|")
+    if told.data and told.votes_key:
+        return real(told.data, told.truth_key, told.votes_key)
     for name, (x, y) in sets(told.data, told.truth_key).items():
         truth, classes = torch.from_numpy(np.asarray(y)).long(), int(y.max()) + 1
         for crowd, people in CROWDS.items():
             votes = voted(truth.numpy(), classes, people, np.random.default_rng(0))
-            said = out_of_fold(x, labels_from_votes(votes, classes).labels, classes)
-            found = (
-                majority(votes, classes),
-                dawid_skenes(votes),
-                cleanlabs(votes, said.exp()),
-                fit_crowd(votes, classes, said).consensus,
-            )
-            cells = (f"{(labels == truth).double().mean():.1%}" for labels in found)
-            print(f"| {name} | {crowd} | {' | '.join(cells)} |", flush=True)
+            compared(f"{name} | {crowd}", x, truth, classes, votes)
+    return None
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ same out-of-fold probabilities of a softmax regression; our label issues are tho
 
     python benchmarks/health_vs_datalab.py
     python benchmarks/health_vs_datalab.py --sorted
+    python benchmarks/health_vs_datalab.py --data DATA.npz --truth-key clean
 """
 
 from __future__ import annotations
@@ -109,6 +110,19 @@ def theirs(x: np.ndarray, y: np.ndarray, probs: np.ndarray) -> Found:
     return {**rows, "rows sorted by class": set(), "rare classes": set(y[rare].tolist())}
 
 
+def _same_length(wrong: set[int], mine: set[int], other: set[int], order: np.ndarray) -> None:
+    """Print how many wrong labels each list has, also where ours is as long as Datalab's."""
+    first = set(order[: len(other)].tolist())
+    lists = {"ours": mine, "Datalab's": other, "ours, as long as Datalab's": first}
+    print("\n| list of label issues | labels | wrong | precision | recall |\n|---|---|---|---|---|")
+    for name, found in lists.items():
+        hits = len(found & wrong)
+        shares = f"{hits / max(1, len(found)):.1%} | {hits / len(wrong):.1%}"
+        print(f"| {name} | {len(found)} | {hits} | {shares} |")
+    both = len(first & other & wrong)
+    print(f"\nOf the {len(other & wrong)} wrong labels on Datalab's list, {both} are on ours.")
+
+
 def main() -> None:
     options = argparse.ArgumentParser()
     options.add_argument("--data")
@@ -144,10 +158,8 @@ def main() -> None:
             f"| {parts[1]} |"
         )
     if known.get("label issues"):
-        most = len(other["label issues"])
-        first = np.argsort(label_quality(labels=y, pred_probs=probs))[:most].tolist()
-        right = len(known["label issues"] & set(first))
-        print(f"\nOur first {most} labels, as many as Datalab lists: {right} are wrong.")
+        order = np.argsort(label_quality(labels=y, pred_probs=probs))
+        _same_length(known["label issues"], mine["label issues"], other["label issues"], order)
 
 
 if __name__ == "__main__":

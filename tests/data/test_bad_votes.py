@@ -118,7 +118,7 @@ def test_long_and_wide_tables_are_joined_or_refused_where_they_contradict(tmp_pa
 
 def test_votes_on_nothing_are_noted_or_refused(tmp_path: Path) -> None:
     found = read(tmp_path, long([*usual(), ("q1", "ann", "cat")]))
-    assert "votes on 1 examples that the data does not have: 'q1'" in notes(found)
+    assert "votes on 1 example that the data does not have: 'q1'" in notes(found)
     strange = long([(f"q{name}", who, label) for name, who, label in usual()])
     with pytest.raises(BadInput, match="none of its ids"):
         read(tmp_path, strange)

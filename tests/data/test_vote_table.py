@@ -96,6 +96,16 @@ def test_long_becomes_wide_and_the_last_answer_counts() -> None:
         widen(ids, np.array(["a", None, *who[2:]], object), label, what="votes.csv", first_row=2)
 
 
+def test_three_answers_of_one_person_are_listed_once() -> None:
+    label = np.array(["cat", "dog", "cat", "dog"], object)
+    wide = widen(
+        np.array(["p1"] * 4, object), np.array(["ann"] * 3 + ["bob"], object), label, what="votes"
+    )
+    assert len(wide.notes) == 1
+    assert wide.notes[0].endswith("the last one counts (1): 'ann on p1'")
+    assert wide.cells.tolist() == [["cat", "dog"]]
+
+
 def test_annotators_by_name_and_pattern() -> None:
     header = ("id", "rater_2", "rater_1", "text")
     assert pick_annotators(header, ("rater_*",), "t.csv") == ("rater_2", "rater_1")

@@ -34,6 +34,16 @@ def test_an_example_is_judged_by_counts_without_it() -> None:
     assert whole[0].exp().tolist() == pytest.approx([2.4 / 3.6, 1.6 / 4.4])
 
 
+def test_even_votes_count_by_how_often_their_annotator_is_right() -> None:
+    counts = expected_counts(VOTES.long(), POSTERIOR, 2)
+    logs = crowd_em.even_logs(VOTES.long(), counts, POSTERIOR, 3.0)
+    # a is right in 1.4 + 1.8 of 4 votes, b in 1.6 + 1.5 of 4; the first vote is a's, right by 0.9
+    everybody = (3.2 + 3.1 + 1) / (8 + 2)
+    right = (3.2 - 0.9 + 6 * everybody) / (4 - 1 + 6)
+    assert logs[0].exp().tolist() == pytest.approx([right, 1 - right])
+    assert logs.exp().sum(1).tolist() == pytest.approx([1.0] * len(logs))
+
+
 def test_tempered_scores_give_way_to_the_shares_of_the_classes() -> None:
     scores = torch.randn(5, 2, generator=torch.Generator().manual_seed(0)).double()
     shares = np.log((POSTERIOR.sum(0).numpy() + 1) / 7)

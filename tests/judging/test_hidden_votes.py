@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -118,3 +120,79 @@ def test_a_classifier_tells_how_far_votes_of_a_sparse_crowd_are_correlated(
     assert told.correlation >= 0.06 > untold.correlation
     right = [(crowd.consensus == truth).double().mean() for crowd in (told, untold)]
     assert right[0] > right[1] + 0.01
+
+
+def many_votes(each: int = 8) -> tuple[Votes, torch.Tensor, torch.Tensor]:
+    """Votes of good people on 400 examples, the truth, and scores of a weak classifier."""
+    votes, truth = votes_of(400, 20, each, 4, 0.8)
+    rng = np.random.default_rng(1)
+    scores = rng.normal(size=(400, 4)) + 0.6 * np.eye(4)[truth]
+    return votes, torch.tensor(truth), torch.tensor(scores).log_softmax(1)
+
+
+def test_many_votes_win_over_a_weak_classifier(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the classifier says of their correlation."""
+    votes, truth, scores = many_votes()
+    settled = Knobs(correlation=0.6)
+    monkeypatch.setattr(annotators, "_by_witness", lambda _: (settled, True))
+    crowd = fit_crowd(votes, 4, scores)
+    assert crowd.correlation < 0.6
+    right = (crowd.consensus == truth).double().mean()
+    assert right >= (majority(votes, 4) == truth).double().mean() - 0.005
+    monkeypatch.setattr(annotators, "_agreeing", lambda _, best: best)
+    assert right > (fit_crowd(votes, 4, scores).consensus == truth).double().mean() + 0.01
+
+
+@pytest.mark.parametrize("how", ["weak", "none", "as good as the votes"])
+def test_a_good_classifier_is_not_overruled(how: str) -> None:
+    votes, truth, scores = many_votes()
+    if how == "as good as the votes":
+        scores = 9.0 * torch.eye(4)[truth].double()
+    known = known_of(votes, 4, None if how == "none" else scores)
+    hiding = annotators.Hiding(parts=splits(known), settled=True)
+    found = hiding.tried(Knobs(correlation=0.6), [None] * len(hiding.parts))
+    worse = replace(found, agreed=found.agreed - 1)  # so that the majority is ahead of it
+    assert annotators._majority_ahead(hiding.parts, worse) == (how != "as good as the votes")
+
+
+def test_weak_votes_overrule_nothing() -> None:
+    votes, _ = votes_of(400, 20, 8, 4, 0.4)
+    hiding = annotators.Hiding(parts=splits(known_of(votes, 4)), settled=False)
+    found = hiding.tried(Knobs(), [None] * len(hiding.parts))
+    worse = replace(found, agreed=found.agreed - 1)
+    assert not annotators._majority_ahead(hiding.parts, worse)
+
+
+def test_hidden_votes_are_counted_by_example() -> None:
+    votes, _ = votes_of(40, 4, 3, 3, 0.8)
+    part = splits(known_of(votes, 3))[0]
+    labels = torch.zeros(40, dtype=torch.long)
+    wanted = [0] * 40
+    for row, said in zip(part.hidden.rows.tolist(), part.hidden.label.tolist(), strict=True):
+        wanted[row] += said == 0
+    assert part.agreed(labels).tolist() == wanted
+
+
+def ambiguous() -> tuple[Votes, torch.Tensor]:
+    """Ten votes of anybody; a third of the examples is called `1` by two in five, else `2`."""
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 3, 600)
+    unclear = (truth == 2) & (rng.random(600) < 0.6)
+    shares = 0.9 * np.eye(3)[truth] + 0.1 / 3
+    shares[truth == 1] = (0.05, 0.55, 0.4)
+    shares[unclear] = (0.05, 0.35, 0.6)
+    said = (rng.random((600, 10, 1)) > shares.cumsum(1)[:, None]).sum(2)
+    return Votes(table=torch.tensor(said), annotators=tuple("abcdefghij")), torch.tensor(truth)
+
+
+def test_an_ambiguous_class_draws_few_examples_of_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    votes, truth = ambiguous()
+    crowd = fit_crowd(votes, 3)
+    monkeypatch.setattr(annotators, "_agreeing", lambda _, best: best)
+    found = crowd.consensus, fit_crowd(votes, 3).consensus, majority(votes, 3)
+    ours, drawn, plain = ((labels == truth).double().mean() for labels in found)
+    assert crowd.even
+    assert ours > drawn + 0.05
+    assert ours > plain - 0.03

@@ -7,6 +7,10 @@ example are correlated (ρ). Here they are chosen.
 κ and τ are those with which votes that were hidden are predicted best (`hidden_votes`). With ρ the
 votes foretell the classifier's scores best; where that does not tell, ρ is chosen like κ and τ.
 
+Last, ρ is lowered or confusions are left out (`even`) where clearly more of the hidden votes then
+equal the consensus. How well votes are predicted does not show that: a class that draws ambiguous
+examples to itself predicts their votes well, and is not what most people call them.
+
 Shapes: N examples, A annotators, C classes, V votes.
 """
 
@@ -39,6 +43,8 @@ GRIDS: Mapping[str, Sequence[float]] = {
     "temper": (1.0, 0.85, 0.7, 0.6, 0.5, 0.4, 0.3),  # τ
     "correlation": (0.0, 0.01, 0.03, 0.06, 0.1, 0.15, 0.25, 0.4, 0.6),  # ρ
 }
+LOWER = (0.1, 0.03, 0.0)  # ρ that hidden votes may prefer to the classifier's choice
+GOOD = 2 / 3  # of hidden votes that equal the majority, where votes are good enough to prefer them
 ROUNDS = 3  # of the search over them
 PATIENCE = 2  # values in a row that are no better, after which no further ones are tried
 MOST = 60_000  # votes to search with; all of them where there are fewer
@@ -90,7 +96,7 @@ def _best(known: Known) -> Crowd:
     """EM with the best κ, τ and ρ."""
     if known.given.max() < 2:  # nothing to predict a vote by
         return em(known, Knobs())
-    best = _search(_part(known))
+    best = _agreeing(*_search(_part(known)))
     return replace(em(known, best.knobs), predicted=best.predicted)
 
 
@@ -124,30 +130,89 @@ class Tried:
     knobs: Knobs
     fits: Sequence[Crowd]  # one a split
     predicted: float  # mean log-probability of the hidden votes
+    agreed: Tensor  # (N,) hidden votes of an example that equal its consensus
 
 
-def _search(known: Known) -> Tried:
+@dataclass(frozen=True, kw_only=True)
+class Hiding:
+    """How values are tried."""
+
+    parts: Sequence[Split]
+    settled: bool  # whether the classifier has told ρ
+
+    def tried(self, knobs: Knobs, starts: Sequence[Crowd | None]) -> Tried:
+        """What the knobs find; where ρ is settled, votes follow each other as it says."""
+        pairs = zip(self.parts, starts, strict=True)
+        fits = [em(part.shown, knobs, start=start, most=STEPS) for part, start in pairs]
+        found = zip(self.parts, fits, strict=True)
+        heard = [part.predict(fit, follow=self.settled) for part, fit in found]
+        agreed = _agreed(self.parts, [fit.consensus for fit in fits])
+        return Tried(
+            knobs=knobs, fits=fits, predicted=torch.cat(heard).mean().item(), agreed=agreed
+        )
+
+
+def _search(known: Known) -> tuple[Hiding, Tried]:
     """The best κ, τ and ρ, chosen one after the other, from value to value."""
     knobs, settled = _by_witness(known)
-    parts = splits(known)
-    best = _tried(parts, knobs, [None] * len(parts), settled)
+    hiding = Hiding(parts=splits(known), settled=settled)
+    best = hiding.tried(knobs, [None] * len(hiding.parts))
     names = ("strength", "temper") if settled else tuple(GRIDS)
     for _ in range(ROUNDS):
         before = best
         for name, direction in itertools.product(names, (1, -1)):
-            best = _walk(parts, best, name, direction, settled)
+            best = _walk(hiding, best, name, direction)
         if best is before:
             break
-    return best
+    return hiding, best
 
 
-def _tried(
-    parts: Sequence[Split], knobs: Knobs, starts: Sequence[Crowd | None], settled: bool
-) -> Tried:
-    """Where ρ is settled, votes follow each other as it says."""
-    fits = [em(one.shown, knobs, start=s, most=STEPS) for one, s in zip(parts, starts, strict=True)]
-    heard = [one.predict(fit, follow=settled) for one, fit in zip(parts, fits, strict=True)]
-    return Tried(knobs=knobs, fits=fits, predicted=torch.cat(heard).mean().item())
+def _agreeing(hiding: Hiding, best: Tried) -> Tried:
+    """Other knobs, where hidden votes prefer them and the plain majority to the consensus.
+
+    That is, where clearly more of them then equal the consensus of the others. A weak classifier is
+    foretold best by votes that hardly count, so lower ρ are tried; and no confusions. Of those that
+    are level with the best, it is the one that changes least.
+    """
+    if not _majority_ahead(hiding.parts, best):
+        return best
+    lower = [value for value in LOWER if value < best.knobs.correlation]
+    forms = itertools.product((best.knobs.correlation, *lower), (False, True))
+    knobs = [replace(best.knobs, correlation=value, even=even) for value, even in forms][1:]
+    tried = [hiding.tried(one, [None] * len(hiding.parts)) for one in knobs]
+    most = max(tried, key=lambda one: one.agreed.mean().item())
+    if not _clearly_more(most.agreed, best.agreed):
+        return best
+    level = (one for one in tried if not _clearly_more(most.agreed, one.agreed))
+    return next(one for one in level if _clearly_more(one.agreed, best.agreed))
+
+
+def _majority_ahead(parts: Sequence[Split], best: Tried) -> bool:
+    """Whether more hidden votes equal the majority of the others than their consensus.
+
+    The consensus decides between equals. A classifier that knows hidden votes as well is not
+    overruled. Nor is one by weak votes: their majority may be an error that people share.
+    """
+    pairs = list(zip(parts, best.fits, strict=True))
+    labels = [(part.shown.start + 1e-3 * fit.posterior).argmax(1) for part, fit in pairs]
+    plain = _agreed(parts, labels)
+    scores, hidden = parts[0].shown.scores, sum(len(part.hidden) for part in parts)
+    ahead = bool(plain.mean() > best.agreed.mean()) and plain.sum().item() >= GOOD * hidden
+    if scores is None or not ahead:
+        return ahead
+    return _clearly_more(plain, _agreed(parts, [scores.argmax(1)] * len(parts)))
+
+
+def _agreed(parts: Sequence[Split], labels: Sequence[Tensor]) -> Tensor:
+    """How many hidden votes of each example (N,) equal its label (N,), one a split."""
+    pairs = zip(parts, labels, strict=True)
+    return torch.stack([part.agreed(one) for part, one in pairs]).sum(0)
+
+
+def _clearly_more(one: Tensor, other: Tensor) -> bool:
+    """Whether the first (N,) is larger on average, beyond chance."""
+    apart = one - other
+    return bool(apart.mean() > SURE * apart.std() / len(apart) ** 0.5)
 
 
 def _by_witness(known: Known) -> tuple[Knobs, bool]:
@@ -170,16 +235,15 @@ def _by_witness(known: Known) -> tuple[Knobs, bool]:
 
 def _ahead(one: Crowd, other: Crowd) -> bool:
     """Whether votes foretell the classifier better in one than in another, beyond chance."""
-    apart = one.witnessed - other.witnessed
-    return bool(apart.mean() > SURE * apart.std() / len(apart) ** 0.5)
+    return _clearly_more(one.witnessed, other.witnessed)
 
 
-def _walk(parts: Sequence[Split], best: Tried, name: str, direction: int, settled: bool) -> Tried:
+def _walk(hiding: Hiding, best: Tried, name: str, direction: int) -> Tried:
     """Follow the grid of one number as long as hidden votes are predicted better."""
     grid = GRIDS[name]
     place, missed = grid.index(vars(best.knobs)[name]) + direction, 0
     while 0 <= place < len(grid) and missed < PATIENCE:
-        tried = _tried(parts, replace(best.knobs, **{name: grid[place]}), best.fits, settled)
+        tried = hiding.tried(Knobs(**{**vars(best.knobs), name: grid[place]}), best.fits)
         place, missed = place + direction, missed + 1
         if tried.predicted >= best.predicted + GAIN:
             best, missed = tried, 0
@@ -189,7 +253,7 @@ def _walk(parts: Sequence[Split], best: Tried, name: str, direction: int, settle
 def independent(votes: Votes, crowd: Crowd) -> Crowd:
     """The same votes without a classifier, as if nobody ever shared an error with anybody."""
     known = known_of(votes, crowd.posterior.shape[1])
-    return em(known, Knobs(strength=crowd.strength), start=crowd)
+    return em(known, Knobs(strength=crowd.strength, even=crowd.even), start=crowd)
 
 
 def fit_alike(votes: Votes, classes: int) -> Crowd:

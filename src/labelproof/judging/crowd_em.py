@@ -6,7 +6,7 @@ for all examples. With a classifier, p_i = softmax(scale · s_i) from its scores
 is fitted along: classifier and annotators explain the votes together (as in Raykar et al., JMLR
 2010, jmlr.org/papers/v11/raykar10a.html).
 
-Four additions for real votes:
+Five additions for real votes:
 
 - Few labels from one annotator say little about C² numbers. So π_a is shrunk towards what all
   annotators confuse, at the annotator's own overall error rate, with a strength of κ votes a class.
@@ -16,8 +16,11 @@ Four additions for real votes:
   on one example have a correlation of ρ (`joint_votes`).
 - What is hard for annotators is hard for the classifier, so both together are less sure than they
   look: the evidence of each is multiplied by τ.
+- A class whose examples are ambiguous draws ever more of them to itself: what half of the people
+  call something else then looks typical of it. With `even`, votes are weighed by how often their
+  annotator is right, whatever the class, and nothing can be drawn.
 
-How κ, τ and ρ are chosen is in `annotators`.
+How κ, τ, ρ and `even` are chosen is in `annotators`.
 
 Shapes: N examples, A annotators, C classes, V votes.
 """
@@ -49,6 +52,7 @@ class Crowd:
     strength: float  # κ; 0 in plain Dawid-Skene
     temper: float  # τ
     correlation: float  # ρ
+    even: bool  # whether votes were weighed without confusions
     steps: int  # of EM until nothing changed
     witnessed: Tensor  # (N,) how far the votes alone foretell the classifier, in nats
     told: Tensor | None  # (N,) classes that a person has told for sure, else -1
@@ -58,7 +62,12 @@ class Crowd:
     @property
     def knobs(self) -> Knobs:
         """How it was found."""
-        return Knobs(strength=self.strength, temper=self.temper, correlation=self.correlation)
+        return Knobs(
+            strength=self.strength,
+            temper=self.temper,
+            correlation=self.correlation,
+            even=self.even,
+        )
 
     @property
     def consensus(self) -> Tensor:
@@ -89,11 +98,15 @@ class Known:
 
 @dataclass(frozen=True, kw_only=True)
 class Knobs:
-    """κ, τ and ρ; plain Dawid-Skene has no κ."""
+    """κ, τ, ρ and whether annotators only differ in how often they are right.
+
+    Plain Dawid-Skene has no κ.
+    """
 
     strength: float | None = 30.0
     temper: float = 1.0
     correlation: float = 0.0
+    even: bool = False
 
 
 def known_of(
@@ -122,8 +135,7 @@ def em(known: Known, knobs: Knobs, start: Crowd | None = None, most: int = STEPS
         few = _slightly_right(counts.shape[-1])
         pooled = normalised(counts.sum(0) + few)
         pulled = few if knobs.strength is None else knobs.strength * own_rate(counts, pooled)
-        without = None if knobs.strength is None else posterior
-        logs = vote_logs(known.votes, counts + pulled, without)
+        logs = _logs(known.votes, counts, pulled, posterior, knobs)
         prior, scale = _prior(known, posterior, scale, knobs.temper)
         before, posterior = posterior, _posterior(known, prior, logs, knobs)
         if (posterior - before).abs().sum(1).mean() < TOLERANCE:
@@ -136,6 +148,7 @@ def em(known: Known, knobs: Knobs, start: Crowd | None = None, most: int = STEPS
         strength=knobs.strength or 0.0,
         temper=knobs.temper,
         correlation=knobs.correlation,
+        even=knobs.even,
         steps=step,
         witnessed=_witnessed(known, posterior, logs, knobs, scale),
         told=known.told,
@@ -226,6 +239,15 @@ def agreeing_scale(
     return scale
 
 
+def _logs(
+    votes: LongVotes, counts: Tensor, pulled: Tensor, posterior: Tensor, knobs: Knobs
+) -> Tensor:
+    """log-probability of every vote for each true class, (V, C), as the knobs say."""
+    if knobs.even:
+        return even_logs(votes, counts, posterior, knobs.strength or 0.0)
+    return vote_logs(votes, counts + pulled, None if knobs.strength is None else posterior)
+
+
 def vote_logs(votes: LongVotes, counts: Tensor, without: Tensor | None) -> Tensor:
     """log π_a[t, v] of every vote for each true class, (V, C).
 
@@ -240,6 +262,22 @@ def vote_logs(votes: LongVotes, counts: Tensor, without: Tensor | None) -> Tenso
         own = without[votes.rows]
         said, all_ = said - own, all_ - own
     return (said.clamp_min(1e-9) / all_.clamp_min(1e-9)).clamp(1e-12, 1.0).log()
+
+
+def even_logs(votes: LongVotes, counts: Tensor, posterior: Tensor, strength: float) -> Tensor:
+    """The same, (V, C), where an annotator is right equally often in all classes.
+
+    Wrong votes are spread evenly. How often somebody is right is counted without the example, and
+    pulled towards everybody's share with κ votes a class.
+    """
+    classes = counts.shape[-1]
+    hits, total = counts.diagonal(dim1=1, dim2=2).sum(1), counts.sum((1, 2))
+    everybody = (hits.sum() + 1) / (total.sum() + 2)
+    own, pull = posterior[votes.rows, votes.label], strength * classes
+    right = (hits[votes.who] - own + pull * everybody) / (total[votes.who] - 1 + pull)
+    right = right.clamp(1 / classes, 1 - 1e-4)[:, None]
+    said = one_hot(votes.label, classes).bool()
+    return torch.where(said, right.log(), ((1 - right) / (classes - 1)).log())
 
 
 def _posterior(known: Known, prior: Tensor, logs: Tensor, knobs: Knobs) -> Tensor:

@@ -42,6 +42,12 @@ class Split:
             logs = of_further(self.shown.cast, votes, logs, crowd.correlation)
         return (crowd.posterior[votes.rows].clamp_min(1e-30).log() + logs).logsumexp(1)
 
+    def agreed(self, labels: Tensor) -> Tensor:
+        """How many hidden votes of each example (N,) equal its label (N,)."""
+        votes, heard = self.hidden, self.shown.start.new_zeros(len(labels))
+        same = (labels[votes.rows] == votes.label).to(heard)
+        return heard.index_add_(0, votes.rows, same)
+
 
 def splits(known: Known) -> tuple[Split, ...]:
     """Enough splits of the votes; the votes of one example are spread evenly over them."""

@@ -36,6 +36,7 @@ def write_votes(folder: Path, ended: Judged, ids: Sequence[str] | None) -> None:
             "strength": crowd.strength,
             "temper": crowd.temper,
             "correlation": crowd.correlation,
+            "even": crowd.even,
         },
     )
 

@@ -328,17 +328,15 @@ def _check_everyone(
 
 
 def _repeats(repeated: dict[bool, list[str]]) -> tuple[str, ...]:
+    forms = {
+        True: "votes that were given twice; they count once",
+        False: "two different answers of one person for one example; the last one counts",
+    }
     notes = []
-    if repeated[True]:
-        notes.append(
-            f"votes that were given twice; they count once ({len(repeated[True])}): "
-            f"{listed_names(repeated[True])}"
-        )
-    if repeated[False]:
-        notes.append(
-            "two different answers of one person for one example; the last one counts "
-            f"({len(repeated[False])}): {listed_names(repeated[False])}"
-        )
+    for same, form in forms.items():
+        names = list(dict.fromkeys(repeated[same]))  # somebody may have answered three times
+        if names:
+            notes.append(f"{form} ({len(names)}): {listed_names(names)}")
     return tuple(notes)
 
 

@@ -153,7 +153,8 @@ def _matched(read: _Read, ids: Sequence[str], what: str) -> Beside:
     if strange:
         shown = ", ".join(repr(name) for name in strange[:SHOWN])
         more = " and more" if len(strange) > SHOWN else ""
-        note = f"{what} has votes on {len(strange)} examples that the data does not have: "
+        examples = "1 example" if len(strange) == 1 else f"{len(strange)} examples"
+        note = f"{what} has votes on {examples} that the data does not have: "
         notes = (*notes, f"{note}{shown}{more}")
     return Beside(annotators=people, cells=table, notes=notes)
 

@@ -215,7 +215,12 @@ function byClass() {
   return { act, label: rest.join(":") || null, count: state.counts[act] };
 }
 
-function countByClass() { $("by-class-count").textContent = byClass().count.toLocaleString("en"); }
+function countByClass() {
+  const { act, count } = byClass();
+  $("by-class-count").textContent = count.toLocaleString("en");
+  const some = act === "accept" && count < state.counts.keep;
+  $("by-class-kind").textContent = some ? " with a clear suggestion" : "";
+}
 
 function askByClass(event) {
   event.preventDefault();

@@ -37,9 +37,21 @@ function content(run, row, edge) {
   if (run.kind === "images" && !run.note) parts.push(picture(row, edge));
   if (row.cells) parts.push(cells(edge > 160 ? row.cells : row.cells.slice(0, 6)));
   else if (row.text) parts.push(element("p", "words", row.text));
-  if (row.votes) parts.push(element("p", "votes", row.votes.map(([who, label, right]) => `${who}: ${label} (${percent(right)})`).join(", ")));
+  if (row.votes) parts.push(element("p", "votes", (edge > 160 ? "Who said what, and how likely it is right: " : "") + said(row.votes, edge > 160 ? 8 : 3)));
   if (row.ask && edge > 160) parts.push(element("p", "votes", `If in doubt, ask ${row.ask.who}: ${row.ask.why}.`));
   return parts;
+}
+
+// "cat (96%): Ann, Ben; dog (3%): Cleo"; beyond so many people of one opinion, their number
+function said(votes, most) {
+  const opinions = new Map();
+  for (const [who, label, right] of votes) {
+    if (!opinions.has(label)) opinions.set(label, { right, people: [] });
+    opinions.get(label).people.push(who);
+  }
+  const names = (people) => people.length > most ? `${people.length} people` : people.join(", ");
+  const sorted = [...opinions].sort(([, a], [, b]) => b.right - a.right);
+  return sorted.map(([label, { right, people }]) => `${label} (${percent(right)}): ${names(people)}`).join("; ");
 }
 
 function cells(pairs) {
@@ -123,7 +135,7 @@ function card(run, row) {
     const button = element("button", act === likely(row) ? "main" : "", sign);
     button.type = "button";
     button.dataset.act = act;
-    button.disabled = act === "accept" && row.suggested === row.given;
+    button.disabled = act === "accept" && (row.suggested === row.given || Boolean(row.unclear));
     button.title = name;
     button.setAttribute("aria-label", `${name}: ${row.id}`);
     buttons.append(button);
