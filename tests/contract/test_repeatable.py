@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from cases import FEW_WITH_EDL, WITH_EDL
+from cases import CASES, WITH_EDL
 from labelproof.data.task import Audit, Task
 from labelproof.training import checkpoint
 from labelproof.training.loop import Result
@@ -22,9 +22,7 @@ from labelproof.training.protocol import Method
 from tiny import Interrupting, Problem, Slow, blobs, interrupted, patterns, same_bits
 
 SIZE = 51  # no multiple of a batch
-OWN_FORM = "dpc across folds"
-# a loss has no state of its own, so two with L_edl stand for all
-METHODS = FEW_WITH_EDL | {OWN_FORM: WITH_EDL[OWN_FORM]}
+METHODS = CASES | WITH_EDL
 
 
 @pytest.fixture(params=sorted(METHODS), scope="module")  # tests of a method share a run
