@@ -277,6 +277,8 @@ def test_one_number_is_stated_only_where_it_can_be_relied_on() -> None:
     assert misled[0] is None
     assert misled[1] is not None
     assert misled[1][0] < interval[0] < interval[1] == misled[1][1]
+    nothing = stated_precision(wrong, suspects, free, trust(), none_wrong=True)
+    assert nothing == (None, (0.0, interval[1]))
     voted = stated_precision(wrong, suspects, free, trust(), voted=True)[1]
     assert voted is not None
     assert voted[0] < interval[0] < voted[1] < interval[1]

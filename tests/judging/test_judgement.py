@@ -225,6 +225,18 @@ def test_rules_of_the_user() -> None:
     assert both.suspects.sum() == 10
 
 
+def test_if_no_label_may_be_wrong_no_suspect_need_be() -> None:
+    data = drawn(size=800, noise=0.02, scale=1.0)
+    found = judged(data, Rule(budget=30))
+    assert found.noise_interval[0] == 0
+    assert found.precision_interval is not None
+    assert found.precision_interval[0] == 0
+    some = judged(drawn(size=800, noise=0.3, scale=1.0), Rule(budget=30))
+    assert some.noise_interval[0] > 0
+    assert some.precision_interval is not None
+    assert some.precision_interval[0] > 0
+
+
 def test_the_curve_falls_and_ends_at_the_noise_rate() -> None:
     found = judged(drawn(size=1500, noise=0.3, scale=1.0))
     values = [point.precision for point in found.curve]

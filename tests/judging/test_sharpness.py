@@ -7,32 +7,25 @@ import pytest
 import torch
 from sklearn.metrics import cohen_kappa_score
 
-from labelproof.judging import noise_samples, sharpness
+from labelproof.judging import noise_samples
 from labelproof.judging.judgement import Evidence, judge_labels
 from labelproof.judging.many_labels import judge_many
 from labelproof.judging.noise_model import SHARPER, NoiseModel, Prior
 from labelproof.judging.numbers import Floats, Ints, log_softmax
 from labelproof.judging.sharpness import (
     ALIKE,
+    ALONE,
     AT_FIRST,
-    AT_LEAST,
-    BY_ITSELF,
-    BY_LABELS,
-    BY_SUREST,
-    BY_VIEWS,
-    BY_WRONG,
-    MOST_BY_VIEWS,
     SOME,
-    SPREAD,
+    SPREADS,
     UNSEEN,
-    WIDEST,
     Near,
-    by_errors,
-    by_the_surest,
     kappa,
     lowest_pair,
     prior_of,
     prior_of_right,
+    right_by_surest,
+    right_by_views,
     share_right,
     sharpening,
     some_of,
@@ -86,7 +79,7 @@ def test_the_share_of_right_predictions_by_hand() -> None:
     lowest += k(stacked, labels)
     chance = np.bincount(stacked) / 400 @ (np.bincount(labels) / 400)
     right = chance + (1 - chance) * (1 - (UNSEEN + ALIKE / 3) * (1 - lowest))
-    assert share_right(said, stacked, labels, 4) == pytest.approx(right)
+    assert right_by_views(said, stacked, labels, 4) == pytest.approx(right)
 
 
 def test_sharpening_makes_scores_as_sure_as_they_are_right() -> None:
@@ -100,52 +93,73 @@ def test_sharpening_makes_scores_as_sure_as_they_are_right() -> None:
     assert truth.max(1).values.mean().item() == pytest.approx(0.7, abs=0.002)
 
 
-def test_labels_and_views_share_in_the_sharpness() -> None:
+def test_views_count_two_thirds_and_the_surest_predictions_one() -> None:
     views, given, _ = labelled(0.2)
     scores, said = log_softmax(views.mean(0)), views.argmax(2)
+    by_views = right_by_views(said, scores.argmax(1), given, CLASSES)
+    by_surest = right_by_surest(scores, given)
+    assert share_right(said, scores, given) == pytest.approx((2 * by_views + by_surest) / 3)
+    agreement = (scores.argmax(1) == given).mean()
+    others = np.stack([said[0], (said[0] + 1) % CLASSES])  # views that never agree
+    assert share_right(others, scores, given) == pytest.approx((2 * agreement + by_surest) / 3)
+
+
+def test_the_sharpness_follows_from_the_share_of_right_predictions() -> None:
+    views, given, _ = labelled(0.2)
+    scores, said = log_softmax(views.mean(0)), views.argmax(2)
+    right = share_right(said, scores, given)
+    found = prior_of(said, scores, given)
+    assert found == prior_of_right(scores, given, right)
+    assert found.sharpen[0] == sharpening(scores, given, right)
+    odds = right / (1 - right)
+    fewer, more = (odds * np.exp(off) / (1 + odds * np.exp(off)) for off in (-0.4, 0.4))
+    apart = sharpening(scores, given, more) - sharpening(scores, given, fewer)
+    assert found.sharpen[1] == pytest.approx(apart / 2)
+    assert SPREADS[0] < found.sharpen[1] < SPREADS[1]
+    assert prior_of(said[:, :0], scores[:0], given[:0]) == Prior()
     rows = torch.from_numpy(given)
     free = NoiseModel(torch.from_numpy(scores), rows, torch.full_like(rows, -1), AT_FIRST)
     by_labels = float(free.fit(sharpen=True).shared[0, 0])
-    by_views = sharpening(scores, given, share_right(said, scores.argmax(1), given, CLASSES))
-    centre, spread = prior_of(said, scores, given).sharpen
-    assert centre == pytest.approx(BY_VIEWS * by_views + BY_LABELS * by_labels + BY_ITSELF)
-    alone, wider = prior_of(said[:1], scores, given).sharpen
-    assert alone == pytest.approx(by_labels)
-    assert wider > spread == prior_of_right(scores, given, 0.8).sharpen[1]
-    two = log_softmax(scores[:, :2])
-    assert prior_of_right(two, given % 2, 0.8).sharpen[1] == wider
-    assert prior_of(said[:, :0], scores[:0], given[:0]) == Prior()
+    assert prior_of(said[:1], scores, given).sharpen == (pytest.approx(by_labels), ALONE)
 
 
-def test_models_that_err_often_leave_the_sharpness_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    spreads = {}
-    for blurred in (0.5, 1.2):
-        views, given, _ = labelled(0.1, blurred)
-        scores, said = log_softmax(views.mean(0)), views.argmax(2)
-        spreads[blurred] = prior_of(said, scores, given).sharpen[1]
-    assert spreads[0.5] == SPREAD < spreads[1.2] < WIDEST
-    errors = 1 - share_right(said, scores.argmax(1), given, CLASSES)
-    ends = [sharpening(scores, given, 1 - times * errors) for times in (0.65, 1.35)]
-    assert spreads[1.2] == pytest.approx((ends[0] - ends[1]) / 2)
-    monkeypatch.setattr(sharpness, "WIDEST", 0.1)
-    assert by_errors(scores, given, errors) == 0.1
+@pytest.mark.parametrize(("right", "spread"), [(0.02, SPREADS[0]), (0.4, SPREADS[1])])
+def test_the_spread_of_the_sharpness_has_bounds(right: float, spread: float) -> None:
+    rng = np.random.default_rng(0)
+    scores = log_softmax(0.3 * rng.standard_normal((500, CLASSES)))  # a model that knows little
+    assert prior_of_right(scores, rng.integers(0, CLASSES, 500), right).sharpen[1] == spread
 
 
-def test_with_two_classes_the_surest_predictions_tell_the_sharpness() -> None:
+def test_the_surest_predictions_contradict_as_many_labels_as_are_wrong() -> None:
     rng = np.random.default_rng(0)
     margin = 3 * rng.standard_normal(1000)
     scores = log_softmax(np.stack([margin, -margin], 1))
     labels = (margin < 0).astype(int)
     surest = np.argsort(-np.abs(margin))[:200]
     labels[surest[:50]] ^= 1  # a quarter of these
-    labels[np.argsort(np.abs(margin))[:300]] ^= 1  # what models are unsure of says nothing
-    assert by_the_surest(scores, labels) == pytest.approx(AT_LEAST + BY_WRONG / 4)
-    said = np.stack([labels, labels])
-    by_views = sharpening(scores, labels, share_right(said, scores.argmax(1), labels, 2))
-    for agree in (said, np.stack([labels, 1 - labels])):
-        part = np.clip(by_views if agree is said else 0.0, 0, MOST_BY_VIEWS)
-        centre = BY_SUREST * (AT_LEAST + BY_WRONG / 4) + (1 - BY_SUREST) * part
-        assert prior_of(agree, scores, labels).sharpen[0] == pytest.approx(centre)
+    labels[np.argsort(np.abs(margin))[:300]] ^= 1
+    agreement = 0.65
+    # A = q (1 - w) + (1 - q) w with w = 1/4
+    assert right_by_surest(scores, labels) == pytest.approx((agreement - 0.25) / (1 - 0.5))
+    labels[surest] = (margin[surest] > 0).astype(int)  # all of these: the model itself is wrong
+    agreement = float((scores.argmax(1) == labels).mean())
+    assert right_by_surest(scores, labels) == max(agreement, min((agreement - 0.45) / 0.1, 1))
+
+
+def test_right_labels_leave_the_surest_nothing_to_add() -> None:
+    views, given, truth = labelled(0.0)
+    scores = log_softmax(views.mean(0))
+    agreement = float((scores.argmax(1) == truth).mean())
+    assert right_by_surest(scores, given) == pytest.approx(agreement, abs=0.01)
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.3])
+def test_with_many_classes_a_wrong_label_seldom_agrees_with_a_wrong_prediction(rate: float) -> None:
+    views, given, truth = labelled(rate, blurred=1.5)
+    scores = log_softmax(views.mean(0))
+    assert right_by_surest(scores, given) == pytest.approx(
+        (scores.argmax(1) == truth).mean(), abs=0.06
+    )
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.2, 0.4])
@@ -222,8 +236,8 @@ def test_a_view_that_knows_little_does_not_tell_how_often_the_others_are_right()
         return np.where(rng.random(size) < share, truth, rng.integers(0, classes, size))
 
     labels, good, other, poor = known(0.75), known(0.95), known(0.95), known(0.1)
-    two = share_right(np.stack([good, other]), good, labels, classes)
-    three = share_right(np.stack([good, other, poor]), good, labels, classes)
+    two = right_by_views(np.stack([good, other]), good, labels, classes)
+    three = right_by_views(np.stack([good, other, poor]), good, labels, classes)
     assert three == two > 0.9
 
 
@@ -242,7 +256,7 @@ def test_views_that_err_alike_are_found_out_by_a_forest():
     alike = np.stack([np.where(rng.random(4000) < 0.05, (s + 1) % 4, s) for s in [smooth] * 3])
     forest = np.where(rng.random(4000) < 0.3, rng.integers(0, 4, 4000), truth)
     labels = np.where(rng.random(4000) < 0.2, rng.integers(0, 4, 4000), truth)
-    misled = share_right(alike, smooth, labels, 4)
-    better = share_right(np.stack([*alike, forest]), smooth, labels, 4, forest=3)
+    misled = right_by_views(alike, smooth, labels, 4)
+    better = right_by_views(np.stack([*alike, forest]), smooth, labels, 4, forest=3)
     assert misled > 0.85
     assert abs(better - 0.7) < misled - 0.7 - 0.05

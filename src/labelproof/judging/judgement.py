@@ -229,10 +229,10 @@ def _stated(
     """All that is said, from samples of p(wrong) of the judged examples, by votes or without."""
     everywhere, suspects = part.everywhere(wrong, part.left_alone()), part.mask(chosen)
     free = part.truth[part.rows] < 0
-    precision, interval = stated_precision(
-        everywhere, suspects, part.mask(free), trust, voted=voted
-    )
     low, high = rate_interval(wrong, free, trust)
+    precision, interval = stated_precision(
+        everywhere, suspects, part.mask(free), trust, voted=voted, none_wrong=low == 0 and not voted
+    )
     share = 1.0 if trust.level == "none" else float(free.mean())  # reviewed labels are right
     full = part.posterior(posterior, evidence.given)
     return Judgement(

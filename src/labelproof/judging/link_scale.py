@@ -1,8 +1,6 @@
 """How sure predictions may be: the scale of the link.
 
-Predictions should be as sure on average as they are right. How often they are right is estimated
-twice: by the judge's noise model, and by how often different models agree (`sharpness`). Neither
-is always the better one, so the scale lies halfway between the two.
+Predictions should be as sure on average as they are right (`sharpness` says how often that is).
 
 Shapes: C classes, N training examples, V views.
 """
@@ -10,14 +8,13 @@ Shapes: C classes, N training examples, V views.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from labelproof.judging.judgement import Judgement
-from labelproof.judging.numbers import Floats, minimise
+from labelproof.judging.numbers import Floats, log_softmax, minimise
 from labelproof.judging.sharpness import Near, share_right
 
 MOST = 200_000  # examples that a scale is fitted to
@@ -25,20 +22,20 @@ ABOVE_CHANCE, SUREST = 1.05, 0.995  # how sure predictions are at least, times 1
 BOUNDS = (math.log(1e-3), math.log(1e3))  # of the logarithm of a scale
 
 
-def rights(
+def share_of_right(
     values: Tensor,
     judged: Judgement,
     labels: Tensor,
     views: Floats,
     near: Near | None,
     forest: int | None = None,
-) -> tuple[float, ...]:
-    """How often predictions are right, by the noise model and, with two views, by agreement.
+) -> float:
+    """How often predictions are right, by the agreement of views and the surest predictions.
 
-    Never less often than they name the given label: wrong labels do not make models better. Where
-    nobody can tell wrong labels from hard examples, the noise model cannot say more than that.
-    Weak models agree with each other far more often than they are right, and a noise model then
-    blames the labels: there, agreement with given labels is all that is known.
+    Weak models agree with each other far more often than they are right: there, agreement with
+    given labels is all that is known. Of one view the noise model says how often it is right, not
+    less often than it names the given label, and if nobody can tell wrong labels from hard
+    examples, just as often.
 
     Args:
         values: (N, C) held-out scores of what predicts.
@@ -48,24 +45,17 @@ def rights(
         near: what neighbours say of some examples, where no view has those of all.
         forest: which of the views is a forest, if one is.
     """
-    predicted, given, classes = values.argmax(1).numpy(), labels.numpy(), values.shape[1]
-    agreement = float((predicted == given).mean())
-    if judged.trust.weak:
-        return (agreement,)
-    found = [agreement if judged.trust.ambiguous else 1 - judged.trust.model_error]
+    given, trust = labels.numpy(), judged.trust
+    agreement = float((values.argmax(1).numpy() == given).mean())
+    if trust.weak:
+        return agreement
     some = slice(None, None, step_of(len(given))) if near is None else near.rows
     said = views[:, some].argmax(2)
     if near is not None:
         said = np.concatenate([said, near.said[None]])
-    if len(said) > 1:
-        found.append(share_right(said, predicted[some], given[some], classes, forest))
-    return tuple(max(each, agreement) for each in found)
-
-
-def halfway(values: Tensor, shares: Sequence[float]) -> float:
-    """The scale of scores (N, C) halfway between those that are as sure as each share says."""
-    scales = [math.log(sure_scale(values, share)) for share in shares]
-    return math.exp(sum(scales) / len(scales))
+    if len(said) < 2:
+        return agreement if trust.ambiguous else max(1 - trust.model_error, agreement)
+    return share_right(said, log_softmax(values.numpy()[some]), given[some], forest)
 
 
 def sure_scale(values: Tensor, share: float) -> float:

@@ -1,9 +1,11 @@
-"""How far held-out scores may be sharpened, by how often different models agree.
+"""How often held-out predictions are right, without true labels, and how sure scores may be then.
 
 Scores that were fitted to given labels are as sure as those labels are reliable, and less sure than
 they should be of the truth. Given labels hardly tell how much less: wrong labels and hard examples
-look alike. Models tell more. Two models of the same data err on the same examples, about as much as
-makes up for the errors that they do not share. So they agree about as often as they are right.
+look alike. Two other things tell more, and each fails where the other does not.
+
+Models that agree. Two models of the same data err on the same examples, about as much as makes up
+for the errors that they do not share. So they agree about as often as they are right.
 
     r = min over pairs of views  κ(i, j) + κ(stacked, given) - (κ(i, given) + κ(j, given)) / 2
     right = c + (1 - c) (1 - (1.1 + 0.2 / (C - 1)) (1 - r)),  c the agreement by chance
@@ -13,19 +15,20 @@ is added. A method and a regression can be nearly the same model, so the lowest 
 that knows less than half of what the best one knows of given labels is no second opinion. A forest
 errs on other examples than the rest do, and more often where these draw the border well: its lowest
 pair counts half, the lowest without it the other half. Models share some errors, with two classes
-more of them than with ten: hence the factor. Where inputs say little of the class, models agree
-more often than they are right; so what given labels say has a small part in ln a as well.
+more of them than with ten: hence the factor.
 
-With two classes, models err alike more often. There the surest fifth of the predictions tells more:
-these are nearly always right, so they contradict about as many labels as are wrong.
+The surest predictions. The surest fifth is nearly always right, so it contradicts about as many
+labels as are wrong, a share w. If wrong labels fall on all examples alike, predictions name the
+given label with probability A = q (1 - w) + (1 - q) w / (C - 1), which gives the share q of right
+ones. People are wrong on hard examples more often; there q is too low.
 
-    ln a = 0.8 (0.15 + 3.2 w) + 0.2 v
+    right = 2/3 of the first and 1/3 of the second, neither lower than A
 
-w is the share of labels that they contradict, v the ln a by agreement, between 0 and 1.6.
+Wrong labels do not make models better, so predictions are right at least as often as they name the
+given label. On sets with known truth the logit of `right` is off by about 0.4. The spread of ln a
+is half of what it changes by if `right` is that much lower or higher.
 
-How many errors models share differs from one data set to another. Where they have few errors that
-hardly matters; where they have many, ln a has a wide spread: half of what it changes by if there
-are 35% more errors or 35% fewer.
+One view has none to agree with. There the ln a counts that explains the given labels best.
 
 Shapes: C classes, M of the N examples, N examples, V views.
 """
@@ -41,16 +44,16 @@ import torch
 from torch import Tensor
 
 from labelproof.judging.noise_model import NoiseModel, Prior
-from labelproof.judging.numbers import Floats, Ints
+from labelproof.judging.numbers import Floats, Ints, logit, sigmoid
 
 UNSEEN, ALIKE = 1.1, 0.2  # errors for each one that shows; more with two classes than with ten
 KNOWS = 0.5  # of what the best view knows of given labels: others are no second opinion
-BY_VIEWS, BY_LABELS, BY_ITSELF = 0.8, 0.15, 0.04  # of the ln a that either tells, and always
-SPREAD, LARGER_SPREAD = 0.3, 0.4  # of ln a around that, and with two classes or one view
-MORE_OR_FEWER, WIDEST = 0.35, 0.6  # errors than models show, and the spread that may follow
-BY_SUREST, MOST_BY_VIEWS = 0.8, 1.6  # with two classes: its part, and the bound of the other one
-AT_LEAST, BY_WRONG = 0.15, 3.2  # of ln a, always and for each contradicted label of the surest
-FEWEST = 20  # predictions that count as the surest, at least
+BY_SUREST = 1 / 3  # what the surest predictions count beside the agreement of views
+SUREST, FEWEST = 0.2, 20  # of the predictions; at least so many
+MOST_WRONG = 0.45  # labels that these may contradict: beyond it they are not right themselves
+OFF = 0.4  # by how much the logit of the share of right predictions may be wrong
+SPREADS = 0.2, 0.6  # of ln a, at the least and at the most
+ALONE = 0.4  # the same with one view
 AT_FIRST = Prior(sharpen=(0.5, 0.5))  # for what labels tell
 BOUNDS = (-0.25, 2.5)  # of ln a
 SOME = 5000  # examples that it is computed from
@@ -75,24 +78,9 @@ def prior_of(said: Ints, scores: Floats, labels: Ints, forest: int | None = None
     """
     if not len(labels):
         return Prior()
-    classes = scores.shape[1]
     if len(said) < 2:
-        return Prior(sharpen=(by_labels(scores, labels), LARGER_SPREAD))
-    right = share_right(said, scores.argmax(1), labels, classes, forest)
-    by_views = sharpening(scores, labels, right)
-    if classes == 2:
-        bounded = min(max(by_views, 0.0), MOST_BY_VIEWS)
-        centre = BY_SUREST * by_the_surest(scores, labels) + (1 - BY_SUREST) * bounded
-    else:
-        centre = BY_VIEWS * by_views + BY_LABELS * by_labels(scores, labels) + BY_ITSELF
-    return Prior(sharpen=(centre, max(spread_of(classes), by_errors(scores, labels, 1 - right))))
-
-
-def by_errors(scores: Floats, labels: Ints, errors: float) -> float:
-    """The spread of ln a that follows from not knowing the share of `errors` any better."""
-    more, fewer = (max(1 - times * errors, 0.0) for times in (1 + MORE_OR_FEWER, 1 - MORE_OR_FEWER))
-    apart = sharpening(scores, labels, fewer) - sharpening(scores, labels, more)
-    return min(apart / 2, WIDEST)
+        return Prior(sharpen=(by_labels(scores, labels), ALONE))
+    return prior_of_right(scores, labels, share_right(said, scores, labels, forest))
 
 
 def by_labels(scores: Floats, labels: Ints) -> float:
@@ -102,25 +90,43 @@ def by_labels(scores: Floats, labels: Ints) -> float:
     return float(model.shared[0, 0])
 
 
-def by_the_surest(scores: Floats, labels: Ints) -> float:
-    """The ln a of two classes, by how often the surest fifth of predictions contradict labels."""
-    surest = np.argsort(-scores.max(1), kind="stable")[: max(len(labels) // 5, FEWEST)]
-    wrong = float((scores.argmax(1) != labels)[surest].mean())
-    return AT_LEAST + BY_WRONG * wrong
+def prior_of_right(scores: Floats, labels: Ints, right: float) -> Prior:
+    """The prior where the likeliest classes of scores (M, C) are right as often as `right` says."""
+    centre = float(logit(np.asarray([right]))[0])
+    fewer, more = (float(sigmoid(np.asarray([centre + off]))[0]) for off in (-OFF, OFF))
+    spread = (sharpening(scores, labels, more) - sharpening(scores, labels, fewer)) / 2
+    return Prior(sharpen=(sharpening(scores, labels, right), float(np.clip(spread, *SPREADS))))
 
 
-def some_of(scores: Floats, labels: Ints) -> tuple[Tensor, Tensor]:
-    """Scores and labels of examples at random, of all where there are few."""
-    rows = np.random.default_rng(0).permutation(len(labels))[:SOME]
-    return torch.from_numpy(scores[rows]), torch.from_numpy(labels[rows])
+def share_right(said: Ints, scores: Floats, labels: Ints, forest: int | None = None) -> float:
+    """How often the likeliest classes of scores (M, C) are right.
+
+    Args:
+        said: (V, M) the class that each of two views or more names.
+        scores: (M, C) of the same examples.
+        labels: (M,) their given labels.
+        forest: which of the views is a forest, if one is.
+    """
+    by_surest = right_by_surest(scores, labels)
+    predicted, classes = scores.argmax(1), scores.shape[1]
+    agreement = float((predicted == labels).mean())
+    by_views = max(right_by_views(said, predicted, labels, classes, forest), agreement)
+    return BY_SUREST * by_surest + (1 - BY_SUREST) * by_views
 
 
-def spread_of(classes: int) -> float:
-    """How far ln a may be from what is known of it."""
-    return SPREAD if classes > 2 else LARGER_SPREAD
+def right_by_surest(scores: Floats, labels: Ints) -> float:
+    """The same by how often the surest predictions contradict labels."""
+    hits = scores.argmax(1) == labels
+    count = max(int(SUREST * len(labels)), FEWEST)
+    surest = np.argsort(-scores.max(1), kind="stable")[:count]
+    wrong = min(1 - float(hits[surest].mean()), MOST_WRONG)
+    agreement, other = float(hits.mean()), wrong / (scores.shape[1] - 1)
+    told = 1 - wrong - other  # how far a given label tells right predictions from wrong ones
+    right = (agreement - other) / told if told > 0 else agreement
+    return float(np.clip(right, agreement, 1))
 
 
-def share_right(
+def right_by_views(
     said: Ints, stacked: Ints, labels: Ints, classes: int, forest: int | None = None
 ) -> float:
     """How often the stacked prediction (M,) is right, by predictions (V, M) of single views.
@@ -159,9 +165,10 @@ def by_chance(one: Ints, other: Ints, classes: int) -> float:
     return float(shares[0] @ shares[1])
 
 
-def prior_of_right(scores: Floats, labels: Ints, right: float) -> Prior:
-    """The prior where the likeliest classes of scores (M, C) are right as often as `right` says."""
-    return Prior(sharpen=(sharpening(scores, labels, right), spread_of(scores.shape[1])))
+def some_of(scores: Floats, labels: Ints) -> tuple[Tensor, Tensor]:
+    """Scores and labels of examples at random, of all where there are few."""
+    rows = np.random.default_rng(0).permutation(len(labels))[:SOME]
+    return torch.from_numpy(scores[rows]), torch.from_numpy(labels[rows])
 
 
 def sharpening(scores: Floats, labels: Ints, right: float) -> float:

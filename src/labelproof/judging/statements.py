@@ -97,7 +97,13 @@ def precision_curve(wrong: Floats, open_: Bools, *, voted: bool = False) -> list
 
 
 def stated_precision(
-    wrong: Floats, suspects: Bools, free: Bools, trust: Trust, *, voted: bool = False
+    wrong: Floats,
+    suspects: Bools,
+    free: Bools,
+    trust: Trust,
+    *,
+    voted: bool = False,
+    none_wrong: bool = False,
 ) -> tuple[float | None, Interval | None]:
     """The precision of the suspects and its interval; a number only where it can be relied on.
 
@@ -107,6 +113,7 @@ def stated_precision(
         free: (N,) labels that were judged and not reviewed.
         trust: with "none" nothing is stated, with "caution" an interval alone.
         voted: whether several annotators say who is wrong, the model or the label.
+        none_wrong: whether it may be that no label is wrong at all: then no suspect is.
     """
     found = precision_of(wrong, suspects, misled=trust.misled, voted=voted)
     if trust.level == "none" or found is None:
@@ -114,6 +121,8 @@ def stated_precision(
     mean, (low, high) = found
     if trust.ambiguous:  # nearly all of the contradicted may be wrong, or none
         return None, (0.0, max(high, 0.95))
+    if none_wrong:
+        return None, (0.0, high)
     sure = free.sum() >= MANY and suspects.sum() >= ENOUGH and high - low <= WIDE
     errs = not voted and trust.model_error > MORE_ERRORS * float(wrong[:, free].mean())
     if trust.level != "good" or not sure or errs or trust.misled > MISLED:
