@@ -52,6 +52,7 @@ def main() -> None:
             dpc = DPC(batch=B, lambda_u=25.0, **settings)
             state = dpc.setup(run)
             first, second = state.learners
+            run.begin(dpc.warmup)  # before it, the unlabelled part of a split takes no part
             clean = torch.zeros(task.size)
             clean[: 2 * B] = 1.0
             dpc.mixmatch(first, second, clean, run)
