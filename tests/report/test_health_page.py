@@ -16,6 +16,7 @@ from labelproof.cli.app import app
 from labelproof.data.readers import SourceOptions, load
 from labelproof.errors import BadInput
 from labelproof.report import health_measure
+from labelproof.runs.next_checks import near_pairs
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +61,33 @@ def test_near_duplicates_and_leaks_are_listed(run: Path) -> None:
     assert any(row["kind"] == "test examples in training" for row in rows)
 
 
+def test_labels_that_the_model_contradicts_are_listed_beside_the_suspects(tmp_path: Path) -> None:
+    labels, run = np.arange(300) % 2, tmp_path / "run"
+    x = np.random.default_rng(0).normal(size=(300, 4)).astype(np.float32)
+    x[np.arange(300), labels] += 2
+    np.savez(tmp_path / "d.npz", x=x, y=labels)
+    words = ["fit", str(tmp_path / "d.npz"), "--method", "ce", "--epochs", "3"]
+    told = CliRunner().invoke(app, [*words, "--review-budget", "5", "--out", str(run)])
+    assert told.exit_code == 0, told.output
+    found, scores = _finding(run, "contradicted labels"), np.load(run / "scores.npy")
+    with (run / "labels.csv").open(newline="") as file:
+        table = {int(row["index"]): row for row in csv.DictReader(file)}
+    suspects = {index for index, row in table.items() if row["suspect"] == "1"}
+    assert len(suspects) == 5
+    with (run / "health.csv").open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["kind"] == "contradicted labels"]
+    listed = [int(row["index"]) for row in rows]
+    assert len(listed) == found["count"] > 0
+    assert set(listed) == set(np.flatnonzero(scores.argmax(1) != labels)) - suspects
+    assert [row["other"] for row in rows] == [str(1 - labels[index]) for index in listed]
+    right = [float(table[index]["p_clean"]) for index in listed]
+    assert right == sorted(right)
+    assert found["low"] < found["share"] < found["high"]
+    page = (run / "report.html").read_text()
+    assert "Further labels that the model contradicts" in page
+    assert f'<span class="id">model: {1 - labels[listed[0]]}</span>' in page
+
+
 def test_identical_zeros_are_pairs_too(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     y = np.arange(60) % 2
@@ -74,6 +102,7 @@ def test_identical_zeros_are_pairs_too(tmp_path: Path) -> None:
     assert [(one["index"], one["other"]) for one in differ["entries"]] == [(4, 7), (4, 9)]
     same = _finding(tmp_path / "run", "near-duplicates")
     assert [(one["index"], one["other"]) for one in same["entries"]] == [(7, 9)]
+    assert near_pairs(tmp_path / "run", 60).tolist() == [[7, 9]]  # the order of review uses them
     assert "In 1 group the labels differ" in (tmp_path / "run" / "report.html").read_text()
 
 

@@ -74,6 +74,12 @@ SAID = {  # title, advice, and what the share is of, by kind
         "labels together, or collect more examples like them.",
         "examples",
     ),
+    "contradicted labels": (
+        "Further labels that the model contradicts",
+        "The model finds another class likelier, but not clearly enough for a suspect. Check these "
+        "labels after the suspects.",
+        "examples",
+    ),
     "no right class": (
         "Examples that no class fits",
         "The model has next to no evidence for any class: add a class, or leave them out.",
@@ -176,6 +182,8 @@ def measure(ended: Judged, audit: Audit, train: Examples) -> Iterable[Finding]:
         yield _classes("split class", split, classes)
     scores = ended.calibration.scores
     if scores is not None:
+        if ended.calibration.trust.level != "none":
+            yield _contradicted(scores, ended)
         yield _strange(scores, ended)
     yield _merged(health.merged_classes(ended.calibration.transition), classes)
     yield _classes("rare class", health.rare_classes(task.y, len(classes)), classes)
@@ -285,6 +293,20 @@ def _failing(ended: Judged, near: health.Neighbours, rows: Tensor) -> Finding:
     found = regions.failing(near, probs.gather(1, task.y[rows, None]).squeeze(1))
     entries = _rows([(int(rows[row]), local) for row, local in found])
     return _finding("failing regions", entries, len(rows))
+
+
+def _contradicted(scores: Tensor, ended: Judged) -> Finding:
+    """Labels that held-out models would not give, without suspects and reviewed labels."""
+    table, task, best = ended.table, ended.result.task, scores.argmax(1)
+    against = (best != table.given) & ~table.suspect
+    if task.fixed is not None:
+        against &= ~task.fixed
+    order = table.p_clean.argsort(stable=True)
+    rows, right, named = order[against[order]].tolist(), table.p_clean.tolist(), best.tolist()
+    entries = [
+        {"index": row, "other": task.classes[named[row]], "score": right[row]} for row in rows
+    ]
+    return _finding("contradicted labels", entries, len(scores))
 
 
 def _strange(scores: Tensor, ended: Judged) -> Finding:

@@ -18,6 +18,7 @@ SAID = {  # of a score, by kind
     "identical inputs with different labels": "the same input",
     "order of rows": "{:.0%} of the most similar examples of its class are close by in the data",
     "failing regions": "labels here get a probability of {:.0%} on average",
+    "contradicted labels": "probability that the label is right: {:.0%}",
     "split class": "the groups lie {:.1f} times their own spread apart",
     "overlapping classes": "labels exchanged both ways: {:.0%}",
 }
@@ -105,7 +106,8 @@ def _entry(
         words = f" and {other}" if other else ""
         return Entry(name=f"{one.get('class', '')}{words}", said=_said(kind, one), examples=())
     rows = [index, *([other] if isinstance(other, int) and 0 <= other < size else [])]
-    beside = f"like {other}" if isinstance(other, str) else ""  # an example of the test data
+    words = "model:" if kind == "contradicted labels" else "like"  # an example of the test data
+    beside = f"{words} {other}" if isinstance(other, str) else ""
     return Entry(name=beside, said=_said(kind, one), examples=[example(row) for row in rows])
 
 
