@@ -88,6 +88,30 @@ def test_labels_that_the_model_contradicts_are_listed_beside_the_suspects(tmp_pa
     assert f'<span class="id">model: {1 - labels[listed[0]]}</span>' in page
 
 
+def test_findings_on_classes_show_examples_of_them(tmp_path: Path) -> None:
+    rng, run = np.random.default_rng(0), tmp_path / "run"
+    kind = np.repeat(np.arange(5), [100, 100, 100, 100, 6])  # two of them have the same inputs
+    x = rng.normal(size=(406, 6)).astype(np.float32)
+    x[np.arange(406), np.array([0, 1, 2, 2, 3])[kind]] += 6
+    x[:100, 4] += np.where(np.arange(100) % 2, 12, -12)  # the first class is two
+    order = rng.permutation(406)
+    np.savez(tmp_path / "d.npz", x=x[order], y=kind[order])
+    words = ["fit", str(tmp_path / "d.npz"), "--method", "ce", "--epochs", "5"]
+    told = CliRunner().invoke(app, [*words, "--out", str(run)])
+    assert told.exit_code == 0, told.output
+    (split,) = _finding(run, "split class")["entries"]
+    one, other = split["examples"]
+    assert split["class"] == "0"
+    assert x[order][one, 4] * x[order][other, 4] < -100  # one of each group
+    (merged,) = _finding(run, "overlapping classes")["entries"]
+    assert [str(kind[order][row]) for row in merged["examples"]] == ["2", "3"]
+    (rare,) = _finding(run, "rare class")["entries"]
+    assert [kind[order][row] for row in rare["examples"]] == [4, 4]
+    page = (run / "report.html").read_text()
+    for row in (*split["examples"], *merged["examples"], *rare["examples"]):
+        assert f'<span class="id">row {row}: labelled ' in page
+
+
 def test_identical_zeros_are_pairs_too(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     y = np.arange(60) % 2

@@ -20,7 +20,7 @@ SAID = {  # of a score, by kind
     "failing regions": "labels here get a probability of {:.0%} on average",
     "contradicted labels": "probability that the label is right: {:.0%}",
     "split class": "the groups lie {:.1f} times their own spread apart",
-    "overlapping classes": "labels exchanged both ways: {:.0%}",
+    "overlapping classes": "exchanged both ways: {:.0%}",
 }
 
 
@@ -104,7 +104,8 @@ def _entry(
     index, other = one.get("index"), one.get("other")
     if index is None:
         words = f" and {other}" if other else ""
-        return Entry(name=f"{one.get('class', '')}{words}", said=_said(kind, one), examples=())
+        own = [example(row) for row in one.get("examples", ())]
+        return Entry(name=f"{one.get('class', '')}{words}", said=_said(kind, one), examples=own)
     rows = [index, *([other] if isinstance(other, int) and 0 <= other < size else [])]
     words = "model:" if kind == "contradicted labels" else "like"  # an example of the test data
     beside = f"{words} {other}" if isinstance(other, str) else ""

@@ -279,6 +279,7 @@ class EntryRecord(Struct):
     index: Count | None = None
     other: Any = None
     label: str = ""
+    examples: list[Count] = []  # of a class
 
 
 class FindingRecord(Struct):
