@@ -16,6 +16,7 @@ from labelproof.cli.app import app
 from labelproof.data.readers import SourceOptions, load
 from labelproof.errors import BadInput
 from labelproof.report import health_measure
+from labelproof.report.plots import class_shares
 from labelproof.runs.next_checks import near_pairs
 
 
@@ -148,6 +149,31 @@ def test_groups_and_report(run: Path) -> None:
     for row in (10, 11, 20, 21):  # both examples of a pair, with both labels
         assert f'<span class="id">row {row}: labelled <strong>{row % 2}</strong></span>' in page
     assert "the first 1 of 1" not in page  # two examples were found, and their one pair is shown
+
+
+def test_classes_by_group_are_drawn(run: Path) -> None:
+    page = (run / "report.html").read_text().split("<h3>By group</h3>")[1]
+    assert "Review the groups with the most wrong labels first." in page
+    drawing = page.split("<figure")[1].split("</figure>")[0]
+    assert "phone" in drawing
+    assert drawing.count(">50<") == 4  # percent of both classes in both groups
+    assert "Only the noisiest" not in drawing
+
+
+def test_of_many_classes_those_that_differ_between_groups_are_drawn() -> None:
+    classes = [f"class {code}" for code in range(100)]
+    even = np.full(100, 0.01)
+    odd = even.copy()
+    odd[[7, 70]] = [0.02, 0.0]
+    groups = [{"name": "a", "classes": even.tolist()}, {"name": "b", "classes": odd.tolist()}]
+    drawn = class_shares(groups, classes)
+    assert drawn is not None
+    drawing, whole = drawn
+    assert "class 7<" in drawing
+    assert "class 70<" in drawing
+    assert not whole
+    assert class_shares([{"name": "old"}], classes) is None
+    assert class_shares([], classes) is None
 
 
 def test_the_table_of_groups_speaks_as_the_summary_does(run: Path) -> None:

@@ -6,8 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from markupsafe import Markup
+
 from labelproof.report.example_view import Picture, Shown, shorten
 from labelproof.report.facts import Facts
+from labelproof.report.plots import class_shares
 from labelproof.report.sentences import many
 
 MOST = 8  # entries of a finding that are shown
@@ -59,6 +62,7 @@ class HealthView:
     findings: Sequence[Mapping[str, Any]]
     shown: Sequence[ShownFinding]
     groups: Sequence[Mapping[str, Any]]
+    shares: tuple[Markup, bool] | None  # classes by group, and whether all are drawn
     part: str  # which examples were compared, where not all were
 
 
@@ -83,6 +87,7 @@ def health_view(facts: Facts, shown: Shown) -> HealthView | None:
         findings=findings,
         shown=[_finding(one, example, facts.size) for one in findings if one["entries"]],
         groups=facts.health.get("groups", [])[:GROUPS],
+        shares=class_shares(facts.health.get("groups", []), facts.classes),
         part=f"{compared:,} of {facts.size:,} examples, drawn at random," if few else "",
     )
 

@@ -308,6 +308,7 @@ class GroupRecord(Struct):
     suspects: Count
     unusual: Finite
     accuracy: Share | None = None
+    classes: list[Share] = []
 
 
 class HealthRecord(Struct):
