@@ -19,9 +19,11 @@ from starlette.testclient import TestClient
 from labelproof import pipeline
 from labelproof.data.readers import load
 from labelproof.errors import BadInput
+from labelproof.judging.label_table import LabelRows
 from labelproof.report.example_view import FromExamples, Shown
 from labelproof.report.facts import gather
 from labelproof.report.sentences import next_steps
+from labelproof.review import web_app
 from labelproof.review.by_class import decide_where
 from labelproof.review.refit_job import Again
 from labelproof.review.serve import bind
@@ -505,6 +507,25 @@ def test_judging_again_orders_by_what_is_now_suspected(tmp_path: Path) -> None:
     assert all(one["suggested"] != one["given"] for one in found if one["suspect"] and one["at"])
     gain = client.get(f"/{TOKEN}/api/rows?scope=all&limit=200&order=gain").json()["rows"]
     assert gain[-1]["index"] == row["index"]  # what is decided comes last
+    opened.decisions.close()
+
+
+def test_what_is_decided_while_judging_stays_on_the_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = made_run(tmp_path / "run", size=200)
+    opened = open_review(run, write=True)
+    desk = Desk(opened, Shown(), None, Again(opened))
+    row = int(opened.rows.index[opened.rows.suspects()[0]])
+    given = opened.classes[opened.rows.labels()[row]]
+
+    def judged(review: Reviewed) -> LabelRows:
+        review.decisions.decide([{"index": row, "decision": "keep", "label": given}])
+        return replace(review.rows, suspect=np.zeros_like(review.rows.suspect))
+
+    monkeypatch.setattr(web_app, "judged_again", judged)
+    desk.judge_again()
+    assert desk.queue.progress()["decided"] == 1
     opened.decisions.close()
 
 
