@@ -110,10 +110,17 @@ def theirs(x: np.ndarray, y: np.ndarray, probs: np.ndarray) -> Found:
     return {**rows, "rows sorted by class": set(), "rare classes": set(y[rare].tolist())}
 
 
-def _same_length(wrong: set[int], mine: set[int], other: set[int], order: np.ndarray) -> None:
+def _lists(
+    wrong: set[int], mine: set[int], other: set[int], order: np.ndarray, against: set[int]
+) -> None:
     """Print how many wrong labels each list has, also where ours is as long as Datalab's."""
-    first = set(order[: len(other)].tolist())
-    lists = {"ours": mine, "Datalab's": other, "ours, as long as Datalab's": first}
+    first, whole = set(order[: len(other)].tolist()), mine | against
+    lists = {
+        "ours": mine,
+        "Datalab's": other,
+        "ours, as long as Datalab's": first,
+        "ours and the contradicted labels": whole,
+    }
     print("\n| list of label issues | labels | wrong | precision | recall |\n|---|---|---|---|---|")
     for name, found in lists.items():
         hits = len(found & wrong)
@@ -121,6 +128,10 @@ def _same_length(wrong: set[int], mine: set[int], other: set[int], order: np.nda
         print(f"| {name} | {len(found)} | {hits} | {shares} |")
     both = len(first & other & wrong)
     print(f"\nOf the {len(other & wrong)} wrong labels on Datalab's list, {both} are on ours.")
+    print(
+        f"Of all {len(other)} labels on Datalab's list, {len(other & mine)} are suspects and "
+        f"{len(other & whole)} are suspects or contradicted labels."
+    )
 
 
 def main() -> None:
@@ -159,7 +170,8 @@ def main() -> None:
         )
     if known.get("label issues"):
         order = np.argsort(label_quality(labels=y, pred_probs=probs))
-        _same_length(known["label issues"], mine["label issues"], other["label issues"], order)
+        against = set(np.flatnonzero(probs.argmax(1) != y).tolist())
+        _lists(known["label issues"], mine["label issues"], other["label issues"], order, against)
 
 
 if __name__ == "__main__":

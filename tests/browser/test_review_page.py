@@ -9,14 +9,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from pages import Page, Server
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
 from made_runs import made_run, table
 
+from labelproof import pipeline
 from labelproof.report import write as write_report
 from labelproof.runs.seal import sealed
+from labelproof.runs.spec import RunSpec
 
 Serve = Callable[[Path], Server]
 Served = Callable[[Path], str]
@@ -223,6 +226,31 @@ def test_the_order_is_shown_and_can_be_changed(page: Page, shared: str, trained_
     chosen.select_by_visible_text("most suspicious first")  # a change that is seen, not sent
     page.until(lambda: suspects(trained_run)[0]["id"] in page.text("card"))
     assert "given label is least likely right" in page.text("order-why")
+
+
+def test_votes_and_whom_to_ask_are_shown(page: Page, served: Served, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    truth = np.arange(300) % 3
+    x = rng.normal(size=(300, 4)).astype(np.float32) + 3 * np.eye(3, 4, dtype=np.float32)[truth]
+    wrong = rng.random((300, 3)) < [0.05, 0.2, 0.35]
+    votes = np.where(wrong, (truth[:, None] + rng.integers(1, 3, (300, 3))) % 3, truth[:, None])
+    votes[rng.random(300) < 0.3, 0] = -1
+    people = np.array(["Ann", "Bob", "Cy"])
+    np.savez(tmp_path / "d.npz", x=x, votes=votes, annotators=people)
+    run = tmp_path / "run"
+    settings = {"epochs": 3}
+    pipeline.run(RunSpec(data=str(tmp_path / "d.npz"), method="ce", settings=settings, out=run))
+    page.open(served(run)).until(lambda: page.js("document.querySelector('#card-title') !== null"))
+    shown = page.text("card")
+    assert "Who said what, and how likely it is right: " in shown
+    row = page.js("state.queue[state.at]")
+    said = dict(zip(people, votes[row["index"]], strict=True))
+    assert {(who, int(label)) for who, label, _ in row["votes"]} == {
+        (who, int(label)) for who, label in said.items() if label >= 0
+    }
+    assert f"If in doubt, ask {row['ask']['who']}: " in shown
+    assert row["ask"]["who"] in people
+    assert page.complaints() == []
 
 
 def test_filters_show_what_they_say(page: Page, shared: str, trained_run: Path) -> None:

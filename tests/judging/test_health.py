@@ -15,6 +15,7 @@ from labelproof.judging.health import (
     Neighbours,
     PictureNumbers,
     Share,
+    indistinct_classes,
     leaks,
     merged_classes,
     near_duplicates,
@@ -175,6 +176,21 @@ def test_classes_that_are_two_or_one() -> None:
     assert separation(torch.randn(4000, 2, generator=rng)) == pytest.approx(2.65, abs=0.15)
     mixed = torch.tensor([[0.6, 0.4, 0.0], [0.35, 0.65, 0.0], [0.3, 0.0, 0.7]])
     assert merged_classes(mixed) == [(0, 1, pytest.approx(0.35))]
+
+
+def test_classes_that_no_model_can_tell_apart_may_be_one() -> None:
+    rng = torch.Generator().manual_seed(0)
+    truth = torch.arange(900) % 3
+    scores = torch.randn(900, 4, generator=rng) + 5 * torch.eye(4)[truth]
+    scores[:, 3] = scores[:, 2] + 0.3 * torch.randn(900, generator=rng)
+    labels = torch.where((truth == 2) & (torch.rand(900, generator=rng) < 0.3), 3, truth)
+    (found,) = indistinct_classes(scores.log_softmax(1), labels)
+    assert found[:2] == (2, 3)
+    assert 0.4 < found[2] <= 0.5
+    mixed = (truth == 0) & (torch.arange(900) < 270)  # three of ten labels of a class are wrong
+    assert indistinct_classes(scores[:, :3].log_softmax(1), torch.where(mixed, 1, truth)) == []
+    few = (truth == 2) & (torch.arange(900) < 57)  # 19 examples are too few to say
+    assert indistinct_classes(scores.log_softmax(1), torch.where(few, 3, truth)) == []
 
 
 def test_the_halves_of_a_class_do_not_depend_on_earlier_draws() -> None:

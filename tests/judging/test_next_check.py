@@ -11,6 +11,7 @@ from labelproof.judging.next_check import (
     check_order,
     copies_of,
     expected_gain,
+    joined,
     posterior_after,
 )
 from labelproof.judging.noise_model import NoiseModel
@@ -38,6 +39,20 @@ def test_copies_have_the_same_scores_and_label() -> None:
     scores = np.array([[1, 2], [1, 2], [1, 2], [3, 4]], dtype=np.float32)
     found = copies_of(scores, np.array([0, 0, 1, 0]))
     assert found[0] == found[1] != found[2]
+    assert len(set(found.tolist())) == 3
+
+
+def test_copies_of_what_is_decided_are_put_off() -> None:
+    gain, copies = np.array([0.0, 0.5, 0.4, 0.3]), np.array([0, 0, 1, 2])
+    open_ = np.array([False, True, True, True])
+    assert check_order(gain, np.arange(4), copies, open_).tolist() == [2, 3, 1, 0]
+
+
+def test_pairs_join_groups() -> None:
+    groups = np.array([0, 0, 1, 2, 3, 4])
+    found = joined(groups, np.array([[1, 2], [3, 5]]))
+    assert found[0] == found[1] == found[2]
+    assert found[3] == found[5]
     assert len(set(found.tolist())) == 3
 
 

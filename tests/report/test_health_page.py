@@ -16,6 +16,8 @@ from labelproof.cli.app import app
 from labelproof.data.readers import SourceOptions, load
 from labelproof.errors import BadInput
 from labelproof.report import health_measure
+from labelproof.report.plots import class_shares
+from labelproof.runs.next_checks import near_pairs
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +62,57 @@ def test_near_duplicates_and_leaks_are_listed(run: Path) -> None:
     assert any(row["kind"] == "test examples in training" for row in rows)
 
 
+def test_labels_that_the_model_contradicts_are_listed_beside_the_suspects(tmp_path: Path) -> None:
+    labels, run = np.arange(300) % 2, tmp_path / "run"
+    x = np.random.default_rng(0).normal(size=(300, 4)).astype(np.float32)
+    x[np.arange(300), labels] += 2
+    np.savez(tmp_path / "d.npz", x=x, y=labels)
+    words = ["fit", str(tmp_path / "d.npz"), "--method", "ce", "--epochs", "3"]
+    told = CliRunner().invoke(app, [*words, "--review-budget", "5", "--out", str(run)])
+    assert told.exit_code == 0, told.output
+    found, scores = _finding(run, "contradicted labels"), np.load(run / "scores.npy")
+    with (run / "labels.csv").open(newline="") as file:
+        table = {int(row["index"]): row for row in csv.DictReader(file)}
+    suspects = {index for index, row in table.items() if row["suspect"] == "1"}
+    assert len(suspects) == 5
+    with (run / "health.csv").open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["kind"] == "contradicted labels"]
+    listed = [int(row["index"]) for row in rows]
+    assert len(listed) == found["count"] > 0
+    assert set(listed) == set(np.flatnonzero(scores.argmax(1) != labels)) - suspects
+    assert [row["other"] for row in rows] == [str(1 - labels[index]) for index in listed]
+    right = [float(table[index]["p_clean"]) for index in listed]
+    assert right == sorted(right)
+    assert found["low"] < found["share"] < found["high"]
+    page = (run / "report.html").read_text()
+    assert "Further labels that the model contradicts" in page
+    assert f'<span class="id">model: {1 - labels[listed[0]]}</span>' in page
+
+
+def test_findings_on_classes_show_examples_of_them(tmp_path: Path) -> None:
+    rng, run = np.random.default_rng(0), tmp_path / "run"
+    kind = np.repeat(np.arange(5), [100, 100, 100, 100, 6])  # two of them have the same inputs
+    x = rng.normal(size=(406, 6)).astype(np.float32)
+    x[np.arange(406), np.array([0, 1, 2, 2, 3])[kind]] += 6
+    x[:100, 4] += np.where(np.arange(100) % 2, 12, -12)  # the first class is two
+    order = rng.permutation(406)
+    np.savez(tmp_path / "d.npz", x=x[order], y=kind[order])
+    words = ["fit", str(tmp_path / "d.npz"), "--method", "ce", "--epochs", "5"]
+    told = CliRunner().invoke(app, [*words, "--out", str(run)])
+    assert told.exit_code == 0, told.output
+    (split,) = _finding(run, "split class")["entries"]
+    one, other = split["examples"]
+    assert split["class"] == "0"
+    assert x[order][one, 4] * x[order][other, 4] < -100  # one of each group
+    (merged,) = _finding(run, "overlapping classes")["entries"]
+    assert [str(kind[order][row]) for row in merged["examples"]] == ["2", "3"]
+    (rare,) = _finding(run, "rare class")["entries"]
+    assert [kind[order][row] for row in rare["examples"]] == [4, 4]
+    page = (run / "report.html").read_text()
+    for row in (*split["examples"], *merged["examples"], *rare["examples"]):
+        assert f'<span class="id">row {row}: labelled ' in page
+
+
 def test_identical_zeros_are_pairs_too(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     y = np.arange(60) % 2
@@ -74,6 +127,7 @@ def test_identical_zeros_are_pairs_too(tmp_path: Path) -> None:
     assert [(one["index"], one["other"]) for one in differ["entries"]] == [(4, 7), (4, 9)]
     same = _finding(tmp_path / "run", "near-duplicates")
     assert [(one["index"], one["other"]) for one in same["entries"]] == [(7, 9)]
+    assert near_pairs(tmp_path / "run", 60).tolist() == [[7, 9]]  # the order of review uses them
     assert "In 1 group the labels differ" in (tmp_path / "run" / "report.html").read_text()
 
 
@@ -95,6 +149,31 @@ def test_groups_and_report(run: Path) -> None:
     for row in (10, 11, 20, 21):  # both examples of a pair, with both labels
         assert f'<span class="id">row {row}: labelled <strong>{row % 2}</strong></span>' in page
     assert "the first 1 of 1" not in page  # two examples were found, and their one pair is shown
+
+
+def test_classes_by_group_are_drawn(run: Path) -> None:
+    page = (run / "report.html").read_text().split("<h3>By group</h3>")[1]
+    assert "Review the groups with the most wrong labels first." in page
+    drawing = page.split("<figure")[1].split("</figure>")[0]
+    assert "phone" in drawing
+    assert drawing.count(">50<") == 4  # percent of both classes in both groups
+    assert "Only the noisiest" not in drawing
+
+
+def test_of_many_classes_those_that_differ_between_groups_are_drawn() -> None:
+    classes = [f"class {code}" for code in range(100)]
+    even = np.full(100, 0.01)
+    odd = even.copy()
+    odd[[7, 70]] = [0.02, 0.0]
+    groups = [{"name": "a", "classes": even.tolist()}, {"name": "b", "classes": odd.tolist()}]
+    drawn = class_shares(groups, classes)
+    assert drawn is not None
+    drawing, whole = drawn
+    assert "class 7<" in drawing
+    assert "class 70<" in drawing
+    assert not whole
+    assert class_shares([{"name": "old"}], classes) is None
+    assert class_shares([], classes) is None
 
 
 def test_the_table_of_groups_speaks_as_the_summary_does(run: Path) -> None:

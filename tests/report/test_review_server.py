@@ -19,13 +19,16 @@ from starlette.testclient import TestClient
 from labelproof import pipeline
 from labelproof.data.readers import load
 from labelproof.errors import BadInput
+from labelproof.judging.label_table import LabelRows
 from labelproof.report.example_view import FromExamples, Shown
 from labelproof.report.facts import gather
 from labelproof.report.sentences import next_steps
+from labelproof.review import web_app
 from labelproof.review.by_class import decide_where
 from labelproof.review.refit_job import Again
 from labelproof.review.serve import bind
 from labelproof.review.web_app import Desk, make_app
+from labelproof.runs.next_checks import next_checks
 from labelproof.runs.reviewed import Reviewed, open_review
 from labelproof.runs.spec import RunSpec
 
@@ -505,6 +508,46 @@ def test_judging_again_orders_by_what_is_now_suspected(tmp_path: Path) -> None:
     gain = client.get(f"/{TOKEN}/api/rows?scope=all&limit=200&order=gain").json()["rows"]
     assert gain[-1]["index"] == row["index"]  # what is decided comes last
     opened.decisions.close()
+
+
+def test_what_is_decided_while_judging_stays_on_the_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = made_run(tmp_path / "run", size=200)
+    opened = open_review(run, write=True)
+    desk = Desk(opened, Shown(), None, Again(opened))
+    row = int(opened.rows.index[opened.rows.suspects()[0]])
+    given = opened.classes[opened.rows.labels()[row]]
+
+    def judged(review: Reviewed) -> LabelRows:
+        review.decisions.decide([{"index": row, "decision": "keep", "label": given}])
+        return replace(review.rows, suspect=np.zeros_like(review.rows.suspect))
+
+    monkeypatch.setattr(web_app, "judged_again", judged)
+    desk.judge_again()
+    assert desk.queue.progress()["decided"] == 1
+    opened.decisions.close()
+
+
+def test_near_duplicates_are_put_off(tmp_path: Path) -> None:
+    run = made_run(tmp_path / "run", size=200)
+    review = open_review(run)
+    before = [one.index for one in next_checks(review, 200)]
+    given = {int(row["index"]): row["given"] for row in table(run)}
+    first, second = next(
+        (a, b)
+        for at, a in enumerate(before)
+        for b in before[at + 1 : at + 20]
+        if given[a] == given[b]
+    )
+    rows = f"near-duplicates,{first},a,{second},0.01\noutliers,{before[0]},a,,3\n"
+    (run / "health.csv").write_text(f"kind,index,id,other,score\n{rows}")
+    after = [one.index for one in next_checks(review, 200)]
+    assert [row for row in after if row != second] == [row for row in before if row != second]
+    assert after.index(second) > before.index(second) + 20
+    (run / "health.csv").write_text("kind,index,id,other,score\nnear-duplicates,1,a,200,0\n")
+    with pytest.raises(BadInput, match="is of another run"):
+        next_checks(review, 5)
 
 
 def test_numbers_without_end_and_half_letters_are_refused(review: Reviewed) -> None:

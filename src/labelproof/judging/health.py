@@ -15,6 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from labelproof.judging.numbers import auroc
+
 NEIGHBOURS = 10
 NEAR = 0.13  # of the median distance to the nearest neighbour: closer pairs are near-duplicates
 NEAR_PHOTOS = 0.3  # the same for encoded photos: saving one again moves its vector further
@@ -23,6 +25,9 @@ FENCE = 1.7  # interquartile ranges above the upper quartile of the distance: th
 BLOCK = 2**24  # similarities computed at a time
 SPLIT = 4.0  # standard deviations between the halves of a class that may be two
 MERGED = 0.25  # mean share of labels that two classes exchange which may be one
+EXCHANGED = 0.1  # mean held-out probability of each other that classes that may be one have
+APART = 0.6  # AUROC of telling such classes apart; 0.75 if a quarter of the labels is exchanged
+FEWEST = 20  # examples of a class that is compared with another
 RARE = 0.1  # of an equal share: smaller classes are rare
 
 
@@ -147,6 +152,32 @@ def merged_classes(transition: Tensor) -> list[tuple[int, int, float]]:
     return sorted(pairs, key=lambda pair: -pair[2])
 
 
+def indistinct_classes(log_probs: Tensor, labels: Tensor) -> list[tuple[int, int, float]]:
+    """Pairs of classes (first, second, exchange) that held-out models cannot tell apart.
+
+    The examples of each get some probability of the other (on average the exchange, up to 1/2),
+    and the odds of the two hardly say which label an example has.
+
+    Args:
+        log_probs: (N, C) by models that were not trained on the labels.
+        labels: (N,) given labels.
+    """
+    probs = log_probs.double().softmax(1)
+    counts = labels.bincount(minlength=probs.shape[1])
+    sums = torch.zeros(probs.shape[1], probs.shape[1], dtype=torch.float64)
+    shares = sums.index_add_(0, labels, probs) / counts.clamp_min(1)[:, None]
+    exchange = ((shares + shares.T) / 2).triu(1)
+    exchange[counts < FEWEST] = 0
+    exchange[:, counts < FEWEST] = 0
+    found = []
+    for a, b in (exchange > EXCHANGED).nonzero().tolist():
+        rows = (labels == a) | (labels == b)
+        odds = log_probs[rows, a] - log_probs[rows, b]
+        if auroc((labels[rows] == a).numpy(), odds.numpy()) < APART:
+            found.append((a, b, exchange[a, b].item()))
+    return sorted(found, key=lambda pair: -pair[2])
+
+
 def split_classes(
     vectors: Tensor, labels: Tensor, classes: int, trusted: Tensor | None = None
 ) -> list[tuple[int, float]]:
@@ -172,8 +203,21 @@ def split_classes(
     return sorted(found, key=lambda one: -one[1])
 
 
-def separation(rows: Tensor, steps: int = 20) -> float:
+def separation(rows: Tensor) -> float:
     """Distance of the two halves of some vectors over their spread; 2.65 for one Gaussian."""
+    side = halves(rows)
+    small = min(side.float().mean().item(), 1 - side.float().mean().item())
+    if small < 0.1:  # a few outliers are no second class
+        return 0.0
+    centred = rows - rows.mean(0)
+    line = centred @ (centred[side].mean(0) - centred[~side].mean(0))
+    first, second = line[side], line[~side]
+    spread = ((first.var() + second.var()) / 2).sqrt().clamp_min(1e-9)
+    return ((first.mean() - second.mean()) / spread).item()
+
+
+def halves(rows: Tensor, steps: int = 20) -> Tensor:
+    """Which of some vectors are in the second of two groups, by k-means; (N,) bool."""
     centred = rows - rows.mean(0)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)  # or the direction would depend on what was drawn before
@@ -181,19 +225,24 @@ def separation(rows: Tensor, steps: int = 20) -> float:
     side = centred @ axes[:, 0] > 0
     for _ in range(steps):
         if not 0 < side.sum() < len(side):
-            return 0.0
+            break
         centres = torch.stack([centred[~side].mean(0), centred[side].mean(0)])
         moved = torch.cdist(centred, centres).argmin(1) == 1
         if moved.equal(side):
             break
         side = moved
-    small = min(side.float().mean().item(), 1 - side.float().mean().item())
-    if small < 0.1:  # a few outliers are no second class
-        return 0.0
-    line = centred @ (centred[side].mean(0) - centred[~side].mean(0))
-    first, second = line[side], line[~side]
-    spread = ((first.var() + second.var()) / 2).sqrt().clamp_min(1e-9)
-    return ((first.mean() - second.mean()) / spread).item()
+    return side
+
+
+def typical(rows: Tensor) -> list[int]:
+    """The vector nearest to the centre of each of two groups."""
+    side, found = halves(rows), []
+    for mine in (~side, side):
+        own = mine.nonzero().squeeze(1)
+        if len(own):
+            apart = (rows[own] - rows[own].mean(0)).norm(dim=1)
+            found.append(int(own[apart.argmin()]))
+    return found
 
 
 def rare_classes(labels: Tensor, classes: int) -> list[tuple[int, int]]:

@@ -45,12 +45,14 @@ def check_order(
     Args:
         gain: (N,) expected gain.
         pairs: (N,) number of the confusion, the same for equal given and suggested classes.
-        copies: (N,) number of the input, the same for copies; None where all differ.
+        copies: (N,) number of the input, the same for copies; None where all differ. Copies of a
+            decided example are put off too.
         open_: (N,) which labels are not decided; None for all.
     """
     worth = gain * 1 / (1 + _rank_within(pairs, gain) / FADE)
     if copies is not None:
-        worth = np.where(_rank_within(copies, gain) > 0, COPY * worth, worth)
+        known = gain if open_ is None else np.where(open_, gain, np.inf)
+        worth = np.where(_rank_within(copies, known) > 0, COPY * worth, worth)
     if open_ is not None:
         worth = np.where(open_, worth, -1.0)
     return np.argsort(-worth, kind="stable")
@@ -76,6 +78,19 @@ def copies_of(scores: npt.NDArray[np.float32], given: Codes) -> Codes:
         key += column.astype(np.int64).view(np.uint64) * (2 * factor + 1)
     _, number = np.unique(key, return_inverse=True)
     return number.astype(np.int64)
+
+
+def joined(groups: Codes, pairs: Codes) -> Codes:
+    """Numbers (N,) of larger groups: those that the pairs (P, 2) of examples hold together."""
+    from scipy.sparse import coo_array  # slow to import
+    from scipy.sparse.csgraph import connected_components
+
+    first, second = groups[pairs].T
+    size = int(groups.max(initial=-1)) + 1
+    links = coo_array((np.ones(len(pairs)), (first, second)), shape=(size, size))
+    number = connected_components(links, directed=False)[1].astype(np.int64)
+    out: Codes = number[groups]
+    return out
 
 
 def posterior_after(

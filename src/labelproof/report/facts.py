@@ -134,7 +134,8 @@ def _health(path: Path, size: int) -> dict[str, Any]:
         return {}
     found = read_json(path, HealthRecord, RESTORE)
     entries = [entry for finding in found["findings"] for entry in finding["entries"]]
-    if any((entry.get("index") or 0) >= size for entry in entries):
+    rows = [row for entry in entries for row in (entry.get("index"), *entry.get("examples", ()))]
+    if any((row or 0) >= size for row in rows):
         raise BadInput(f"{path} is of another run; {RESTORE}.")
     return found
 

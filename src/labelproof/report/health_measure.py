@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
+from functools import partial
 from itertools import compress, pairwise
 from pathlib import Path
 from typing import Any
@@ -23,106 +24,14 @@ from labelproof.judging import health, regions
 from labelproof.judging.groups import Whole, by_group
 from labelproof.judging.link import entropy, vacuity
 from labelproof.judging.verdict import Judged
+from labelproof.report.findings import Finding, finding_of
 from labelproof.run_files import HEALTH, HEALTH_LIST
 
 MOST = 20_000  # examples compared with each other
-KEPT = 200  # entries of a finding that health.json keeps
 CHUNK = 512
+FEW = 2  # examples of a rare class that are shown
 Pair = tuple[int, int, float]  # two examples and their distance
 EDGE = 12  # of the thumbnails that stand for pictures
-SAID = {  # title, advice, and what the share is of, by kind
-    "identical inputs with different labels": (
-        "Identical inputs with different labels",
-        "At least one label of each pair is wrong: look at both.",
-        "examples",
-    ),
-    "near-duplicates with different labels": (
-        "Near-duplicates with different labels",
-        "The inputs of each pair are very similar, but not identical: compare them. Both labels "
-        "can be right.",
-        "examples",
-    ),
-    "near-duplicates": (
-        "Near-duplicates with the same label",
-        "Keep one of each pair, or keep all copies on the same side of a split.",
-        "examples",
-    ),
-    "test examples in training": (
-        "Test examples that are in the training data",
-        "Remove these from the test data: they make the measured accuracy too high.",
-        "test examples",
-    ),
-    "outliers": (
-        "Outliers",
-        "These are unlike all other examples: check that they belong in the data.",
-        "examples",
-    ),
-    "order of rows": (
-        "Rows in an order",
-        "Similar examples of a class are next to each other, as if recorded in sequence. Split the "
-        "data by blocks, not by single rows.",
-        "examples",
-    ),
-    "rows sorted by class": (
-        "Rows sorted by class",
-        "Rows of a class stand together. Shuffle them before you split the data or use a part.",
-        "examples",
-    ),
-    "failing regions": (
-        "Regions where the model fails",
-        "The model rarely predicts the labels of these examples and their neighbours. Check the "
-        "labels together, or collect more examples like them.",
-        "examples",
-    ),
-    "no right class": (
-        "Examples that no class fits",
-        "The model has next to no evidence for any class: add a class, or leave them out.",
-        "examples",
-    ),
-    "split class": (
-        "Classes that may be two",
-        "Their examples fall into two groups far apart: check whether these are two classes.",
-        "classes",
-    ),
-    "overlapping classes": (
-        "Classes that may be one",
-        "Their labels are confused in both directions: define the difference, or merge them.",
-        "classes",
-    ),
-    "rare class": (
-        "Rare classes",
-        "They have less than a tenth of an equal share: collect more examples of these classes.",
-        "classes",
-    ),
-}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Finding:
-    """One kind of problem: how many, of how many, which ones, and what to do."""
-
-    kind: str
-    title: str
-    advice: str
-    of: str  # what the share is of: examples, test examples or classes
-    share: health.Share
-    entries: Sequence[dict[str, Any]]  # index or class, score, and what else is known
-
-    def describe(self) -> dict[str, Any]:
-        """Plain values, for health.json."""
-        low, high = self.share.interval
-        return {
-            "kind": self.kind,
-            "title": self.title,
-            "advice": self.advice,
-            "of": self.of,
-            "count": self.share.count,
-            "size": self.share.of,
-            "share": self.share.value,
-            "low": low,
-            "high": high,
-            "entries": list(self.entries[:KEPT]),
-        }
 
 
 def write_health(folder: Path, ended: Judged, audit: Audit, train: Examples) -> None:
@@ -164,21 +73,24 @@ def measure(ended: Judged, audit: Audit, train: Examples) -> Iterable[Finding]:
             found = health.leaks(close, limit)
             yield _leaks([(int(test[a]), place[b], apart) for a, b, apart in found], len(test))
         far = health.outliers(near)
-        yield _finding("outliers", _rows([(place[row], score) for row, score in far]), len(rows))
+        yield finding_of("outliers", _rows([(place[row], score) for row, score in far]), len(rows))
         yield _ordered(ended, train, vectors, near, rows)
         if not _read_by_class(train):
             beside = regions.sorted_by_class(task.y[rows])
-            yield _finding("rows sorted by class", (), len(rows), beside)
+            yield finding_of("rows sorted by class", (), len(rows), beside)
         if ended.calibration.scores is not None:
             yield _failing(ended, near, rows)
         trusted = ~ended.table.suspect[rows]
         split = health.split_classes(vectors, task.y[rows], len(classes), trusted)
-        yield _classes("split class", split, classes)
+        yield _classes("split class", split, classes, partial(_halves, vectors, ended, rows))
     scores = ended.calibration.scores
     if scores is not None:
+        if ended.calibration.trust.level != "none":
+            yield _contradicted(scores, ended)
         yield _strange(scores, ended)
-    yield _merged(health.merged_classes(ended.calibration.transition), classes)
-    yield _classes("rare class", health.rare_classes(task.y, len(classes)), classes)
+    yield _merged(_one(ended), ended)
+    rare = health.rare_classes(task.y, len(classes))
+    yield _classes("rare class", rare, classes, lambda code: _labelled(task.y, code)[:FEW])
     yield from _pictures(train)
 
 
@@ -215,7 +127,7 @@ def _near(
     for kind, mine in parts.items():
         entries = [{"index": a, "other": b, "score": d} for a, b, d in mine]
         count = len({row for first, second, _ in mine for row in (first, second)})
-        yield _finding(kind, entries, len(rows), count)
+        yield finding_of(kind, entries, len(rows), count)
 
 
 def _identical(train: Examples, rows: Tensor) -> list[list[int]]:
@@ -254,24 +166,15 @@ def _ordered(
     if train.kind == "vectors" and train.raw is None:
         counts = regions.counting(vectors, groups)
         if counts.all():
-            return _finding("order of rows", (), len(rows))
+            return finding_of("order of rows", (), len(rows))
         near = health.neighbours(vectors[:, ~counts]) if counts.any() else near
     found = [(int(rows[row]), share) for row, share in regions.in_order(near, groups)]
-    return _finding("order of rows", _rows(found), len(rows))
+    return finding_of("order of rows", _rows(found), len(rows))
 
 
 def _leaks(pairs: Sequence[tuple[int, int, float]], size: int) -> Finding:
     entries = [{"index": b, "other": f"test {a}", "score": d} for a, b, d in pairs]
-    return _finding("test examples in training", entries, size, len({row for row, _, _ in pairs}))
-
-
-def _finding(
-    kind: str, entries: Sequence[dict[str, Any]], size: int, count: int | None = None
-) -> Finding:
-    """A kind of problem in so many of all, as many as there are entries unless told."""
-    title, advice, of = SAID[kind]
-    share = health.Share(count=len(entries) if count is None else count, of=size)
-    return Finding(kind=kind, title=title, advice=advice, of=of, share=share, entries=entries)
+    return finding_of("test examples in training", entries, size, len({row for row, _, _ in pairs}))
 
 
 def _rows(found: Sequence[tuple[int, float]]) -> list[dict[str, Any]]:
@@ -284,25 +187,80 @@ def _failing(ended: Judged, near: health.Neighbours, rows: Tensor) -> Finding:
     probs = ended.calibration.link(scores[rows].double())
     found = regions.failing(near, probs.gather(1, task.y[rows, None]).squeeze(1))
     entries = _rows([(int(rows[row]), local) for row, local in found])
-    return _finding("failing regions", entries, len(rows))
+    return finding_of("failing regions", entries, len(rows))
+
+
+def _contradicted(scores: Tensor, ended: Judged) -> Finding:
+    """Labels that held-out models would not give, without suspects and reviewed labels."""
+    table, task, best = ended.table, ended.result.task, scores.argmax(1)
+    against = (best != table.given) & ~table.suspect
+    if task.fixed is not None:
+        against &= ~task.fixed
+    order = table.p_clean.argsort(stable=True)
+    rows, right, named = order[against[order]].tolist(), table.p_clean.tolist(), best.tolist()
+    entries = [
+        {"index": row, "other": task.classes[named[row]], "score": right[row]} for row in rows
+    ]
+    return finding_of("contradicted labels", entries, len(scores))
 
 
 def _strange(scores: Tensor, ended: Judged) -> Finding:
     link = ended.calibration.link
     best = link(scores.double()).max(1).values
     missing = vacuity(scores) if link.of == "logits" else entropy(link(scores.double()))
-    return _finding("no right class", _rows(health.without_class(missing, best)), len(scores))
+    return finding_of("no right class", _rows(health.without_class(missing, best)), len(scores))
 
 
-def _classes(kind: str, found: Sequence[tuple[int, float]], classes: Sequence[str]) -> Finding:
-    entries = [{"class": classes[code], "score": float(score)} for code, score in found]
-    return _finding(kind, entries, len(classes))
+def _classes(
+    kind: str,
+    found: Sequence[tuple[int, float]],
+    classes: Sequence[str],
+    shown: Callable[[int], list[int]],
+) -> Finding:
+    """Classes, each with some of its examples."""
+    entries = [
+        {"class": classes[code], "score": float(score), "examples": shown(code)}
+        for code, score in found
+    ]
+    return finding_of(kind, entries, len(classes))
 
 
-def _merged(found: Sequence[tuple[int, int, float]], classes: Sequence[str]) -> Finding:
-    entries = [{"class": classes[a], "other": classes[b], "score": x} for a, b, x in found]
+def _labelled(labels: Tensor, code: int) -> list[int]:
+    rows: list[int] = (labels == code).nonzero().squeeze(1).tolist()
+    return rows
+
+
+def _halves(vectors: Tensor, ended: Judged, rows: Tensor, code: int) -> list[int]:
+    """A typical example of each of the two groups of a class."""
+    mine = (ended.result.task.y[rows] == code) & ~ended.table.suspect[rows]
+    own = rows[mine]
+    return [int(own[place]) for place in health.typical(vectors[mine].float())]
+
+
+def _one(ended: Judged) -> list[Pair]:
+    """Pairs of classes whose labels are exchanged, or which held-out models cannot tell apart."""
+    found = {(a, b): x for a, b, x in health.merged_classes(ended.calibration.transition)}
+    scores = ended.calibration.scores
+    if scores is not None and ended.calibration.trust.level != "none":
+        for a, b, exchange in health.indistinct_classes(scores, ended.result.task.y):
+            found.setdefault((a, b), exchange)
+    return [(a, b, x) for (a, b), x in found.items()]
+
+
+def _merged(found: Sequence[tuple[int, int, float]], ended: Judged) -> Finding:
+    """Pairs of classes, with the example of each that most looks like the other."""
+    task, scores = ended.result.task, ended.calibration.scores
+    entries = []
+    for a, b, exchange in found:
+        shown = []
+        for given, other in ((a, b), (b, a)):
+            own = _labelled(task.y, given)
+            best = 0 if scores is None or not own else int(scores[own, other].argmax())
+            shown += own[best : best + 1]
+        names = {"class": task.classes[a], "other": task.classes[b]}
+        entries.append({**names, "score": exchange, "examples": shown})
     count = len({code for a, b, _ in found for code in (a, b)})
-    return _finding("overlapping classes", entries, len(classes), count)
+    return finding_of("overlapping classes", entries, task.num_classes, count)
 
 
 def _pictures(train: Examples) -> Iterable[Finding]:

@@ -6,8 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from markupsafe import Markup
+
 from labelproof.report.example_view import Picture, Shown, shorten
 from labelproof.report.facts import Facts
+from labelproof.report.plots import class_shares
 from labelproof.report.sentences import many
 
 MOST = 8  # entries of a finding that are shown
@@ -18,8 +21,9 @@ SAID = {  # of a score, by kind
     "identical inputs with different labels": "the same input",
     "order of rows": "{:.0%} of the most similar examples of its class are close by in the data",
     "failing regions": "labels here get a probability of {:.0%} on average",
+    "contradicted labels": "probability that the label is right: {:.0%}",
     "split class": "the groups lie {:.1f} times their own spread apart",
-    "overlapping classes": "labels exchanged both ways: {:.0%}",
+    "overlapping classes": "exchanged both ways: {:.0%}",
 }
 
 
@@ -58,6 +62,7 @@ class HealthView:
     findings: Sequence[Mapping[str, Any]]
     shown: Sequence[ShownFinding]
     groups: Sequence[Mapping[str, Any]]
+    shares: tuple[Markup, bool] | None  # classes by group, and whether all are drawn
     part: str  # which examples were compared, where not all were
 
 
@@ -82,6 +87,7 @@ def health_view(facts: Facts, shown: Shown) -> HealthView | None:
         findings=findings,
         shown=[_finding(one, example, facts.size) for one in findings if one["entries"]],
         groups=facts.health.get("groups", [])[:GROUPS],
+        shares=class_shares(facts.health.get("groups", []), facts.classes),
         part=f"{compared:,} of {facts.size:,} examples, drawn at random," if few else "",
     )
 
@@ -103,9 +109,11 @@ def _entry(
     index, other = one.get("index"), one.get("other")
     if index is None:
         words = f" and {other}" if other else ""
-        return Entry(name=f"{one.get('class', '')}{words}", said=_said(kind, one), examples=())
+        own = [example(row) for row in one.get("examples", ())]
+        return Entry(name=f"{one.get('class', '')}{words}", said=_said(kind, one), examples=own)
     rows = [index, *([other] if isinstance(other, int) and 0 <= other < size else [])]
-    beside = f"like {other}" if isinstance(other, str) else ""  # an example of the test data
+    words = "model:" if kind == "contradicted labels" else "like"  # an example of the test data
+    beside = f"{words} {other}" if isinstance(other, str) else ""
     return Entry(name=beside, said=_said(kind, one), examples=[example(row) for row in rows])
 
 

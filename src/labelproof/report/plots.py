@@ -178,6 +178,35 @@ def confusion(flow: Codes, classes: Sequence[str]) -> tuple[Markup, bool]:
     return drawing, len(chosen) == number
 
 
+def class_shares(
+    groups: Sequence[Mapping[str, Any]], classes: Sequence[str]
+) -> tuple[Markup, bool] | None:
+    """Percent of each class (columns) by group (rows), and whether all of both are there.
+
+    Of many classes those whose share differs most between groups are drawn. None for runs of
+    older versions, which do not have the shares.
+    """
+    if not groups or any(len(group.get("classes") or ()) != len(classes) for group in groups):
+        return None
+    shown = groups[:MOST_CELLS]
+    shares = np.array([group["classes"] for group in shown])
+    chosen = np.sort(np.argsort(-np.ptp(shares, axis=0), kind="stable")[:MOST_CELLS])
+    rows, columns = [_short(group["name"]) for group in shown], [_short(classes[c]) for c in chosen]
+    left, top = 12 + 6.8 * max(map(len, rows)), 12 + 6.8 * max(2, *map(len, columns))
+    cell = min(40.0, (396 - left) / len(columns))
+    percent = np.rint(100 * shares[:, chosen]).astype(int)
+    most = max(1, int(percent.max()))
+    parts = [_heading(left + (c + 0.5) * cell, top - 6, name) for c, name in enumerate(columns)]
+    for r, name in enumerate(rows):
+        parts.append(svg.words(left - 5, top + (r + 0.5) * cell + 4, name, anchor="end"))
+        for c, count in enumerate(percent[r].tolist()):
+            parts += _cell(left + c * cell, top + r * cell, cell, count, most, False)
+    text = "Percent of the labels of each group, by class."
+    size = (400.0, top + cell * len(rows) + 4)
+    drawing = svg.picture("groups", "Classes by group", text, size, parts)
+    return drawing, len(shown) == len(groups) and len(chosen) == len(classes)
+
+
 def _heading(x: float, y: float, name: str) -> str:
     if len(name) > 2:
         return svg.words(x + 4, y, name, anchor="start", turn=-90)

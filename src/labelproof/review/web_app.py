@@ -6,7 +6,7 @@ import functools
 import json
 import tempfile
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -117,6 +117,8 @@ class Desk:
     def judge_again(self) -> None:
         """Fit the noise model to the decisions and put the list in a new order."""
         rows = judged_again(self.review)
+        late = np.isin(rows.index, list(self.review.decided())) & self.rows.suspect
+        rows = replace(rows, suspect=rows.suspect | late)  # decided while the model was fitted
         queue = self._queue(rows, np.argsort(rows.p_clean, kind="stable"))
         self.rows, self.queue = rows, queue
         for index, decision in list(self.review.decisions.latest.items()):

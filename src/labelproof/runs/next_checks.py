@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import compress
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
+from labelproof.csv_files import converted, read_columns
 from labelproof.data.plain_files import Refused, read_npy
 from labelproof.data.votes import BLANK, Votes
 from labelproof.errors import BadInput
@@ -20,15 +22,18 @@ from labelproof.judging.next_check import (
     check_order,
     copies_of,
     expected_gain,
+    joined,
     posterior_after,
 )
-from labelproof.run_files import SCORES, SUMMARY
+from labelproof.run_files import HEALTH_LIST, SCORES, SUMMARY
 from labelproof.runs.folder import read_summary
 from labelproof.runs.reviewed import Reviewed
+from labelproof.runs.schemas import Count
 from labelproof.runs.votes_file import read_votes
 from labelproof.runs.whom_to_ask import Ask, advisers
 
 LARGEST = 2**34  # bytes of scores
+NEAR_DUPLICATES = "near-duplicates"  # the kind of pairs in health.csv that have the same label
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,10 +73,38 @@ def gain_order(review: Reviewed, rows: LabelRows) -> Codes:
     """Rows in the order to check them, the decided ones last."""
     number = len(review.classes)
     decided = np.isin(rows.index, np.array(list(review.decided()), dtype=np.int64))
-    scores = read_scores(review.folder, len(rows), number)
-    copies = None if scores is None else copies_of(scores[rows.index], rows.given)
+    copies = _copies(review, rows)
     gain = expected_gain(rows.p_clean, rows.p_suggested)
     return check_order(gain, rows.given * number + rows.suggested, copies, ~decided)
+
+
+def _copies(review: Reviewed, rows: LabelRows) -> Codes:
+    """Numbers that are the same for rows with copies or near-duplicates of one label."""
+    scores = read_scores(review.folder, len(rows), len(review.classes))
+    copies = np.arange(len(rows)) if scores is None else copies_of(scores[rows.index], rows.given)
+    pairs = near_pairs(review.folder, len(rows))
+    if not len(pairs):
+        return copies
+    place = np.empty(len(rows), dtype=np.int64)
+    place[rows.index] = np.arange(len(rows))
+    return joined(copies, place[pairs])
+
+
+def near_pairs(folder: Path, size: int) -> Codes:
+    """Pairs (P, 2) of near-duplicates with the same label, as health.csv lists them."""
+    path = folder / HEALTH_LIST
+    if not path.is_file():
+        return np.zeros((0, 2), dtype=np.int64)
+    cells = read_columns(path, ("kind", "index", "other"))
+    mine = [kind == NEAR_DUPLICATES for kind in cells["kind"]]
+    ends = [
+        converted(path, name, list(compress(cells[name], mine)), Count)
+        for name in ("index", "other")
+    ]
+    pairs: Codes = np.array(ends, dtype=np.int64).reshape(2, -1).T
+    if pairs.max(initial=0) >= size:
+        raise BadInput(f"{path} is of another run; restore the run folder.")
+    return pairs
 
 
 def judged_again(review: Reviewed) -> LabelRows:

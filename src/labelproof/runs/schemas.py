@@ -279,6 +279,7 @@ class EntryRecord(Struct):
     index: Count | None = None
     other: Any = None
     label: str = ""
+    examples: list[Count] = []  # of a class
 
 
 class FindingRecord(Struct):
@@ -307,6 +308,7 @@ class GroupRecord(Struct):
     suspects: Count
     unusual: Finite
     accuracy: Share | None = None
+    classes: list[Share] = []
 
 
 class HealthRecord(Struct):

@@ -1,0 +1,120 @@
+"""The kinds of problems of data: what they are called, and what to do about each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from labelproof.judging.health import Share
+
+KEPT = 200  # entries of a finding that health.json keeps
+SAID = {  # title, advice, and what the share is of, by kind
+    "identical inputs with different labels": (
+        "Identical inputs with different labels",
+        "At least one label of each pair is wrong: look at both.",
+        "examples",
+    ),
+    "near-duplicates with different labels": (
+        "Near-duplicates with different labels",
+        "The inputs of each pair are very similar, but not identical: compare them. Both labels "
+        "can be right.",
+        "examples",
+    ),
+    "near-duplicates": (
+        "Near-duplicates with the same label",
+        "Keep one of each pair, or keep all copies on the same side of a split.",
+        "examples",
+    ),
+    "test examples in training": (
+        "Test examples that are in the training data",
+        "Remove these from the test data: they make the measured accuracy too high.",
+        "test examples",
+    ),
+    "outliers": (
+        "Outliers",
+        "These are unlike all other examples: check that they belong in the data.",
+        "examples",
+    ),
+    "order of rows": (
+        "Rows in an order",
+        "Similar examples of a class are next to each other, as if recorded in sequence. Split the "
+        "data by blocks, not by single rows.",
+        "examples",
+    ),
+    "rows sorted by class": (
+        "Rows sorted by class",
+        "Rows of a class stand together. Shuffle them before you split the data or use a part.",
+        "examples",
+    ),
+    "failing regions": (
+        "Regions where the model fails",
+        "The model rarely predicts the labels of these examples and their neighbours. Check the "
+        "labels together, or collect more examples like them.",
+        "examples",
+    ),
+    "contradicted labels": (
+        "Further labels that the model contradicts",
+        "The model finds another class likelier, but not clearly enough for a suspect. Check these "
+        "labels after the suspects.",
+        "examples",
+    ),
+    "no right class": (
+        "Examples that no class fits",
+        "The model has next to no evidence for any class: add a class, or leave them out.",
+        "examples",
+    ),
+    "split class": (
+        "Classes that may be two",
+        "Their examples fall into two groups far apart: check whether these are two classes.",
+        "classes",
+    ),
+    "overlapping classes": (
+        "Classes that may be one",
+        "Their labels are confused in both directions, or the model cannot tell them apart: define "
+        "the difference, or merge them.",
+        "classes",
+    ),
+    "rare class": (
+        "Rare classes",
+        "They have less than a tenth of an equal share: collect more examples of these classes.",
+        "classes",
+    ),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One kind of problem: how many, of how many, which ones, and what to do."""
+
+    kind: str
+    title: str
+    advice: str
+    of: str  # what the share is of: examples, test examples or classes
+    share: Share
+    entries: Sequence[dict[str, Any]]  # index or class, score, and what else is known
+
+    def describe(self) -> dict[str, Any]:
+        """Plain values, for health.json."""
+        low, high = self.share.interval
+        return {
+            "kind": self.kind,
+            "title": self.title,
+            "advice": self.advice,
+            "of": self.of,
+            "count": self.share.count,
+            "size": self.share.of,
+            "share": self.share.value,
+            "low": low,
+            "high": high,
+            "entries": list(self.entries[:KEPT]),
+        }
+
+
+def finding_of(
+    kind: str, entries: Sequence[dict[str, Any]], size: int, count: int | None = None
+) -> Finding:
+    """A kind of problem in so many of all, as many as there are entries unless told."""
+    title, advice, of = SAID[kind]
+    share = Share(count=len(entries) if count is None else count, of=size)
+    return Finding(kind=kind, title=title, advice=advice, of=of, share=share, entries=entries)
