@@ -93,15 +93,23 @@ def test_sharpening_makes_scores_as_sure_as_they_are_right() -> None:
     assert truth.max(1).values.mean().item() == pytest.approx(0.7, abs=0.002)
 
 
-def test_views_count_two_thirds_and_the_surest_predictions_one() -> None:
+def test_the_surest_predictions_raise_what_views_say_by_a_third_of_the_way() -> None:
     views, given, _ = labelled(0.2)
     scores, said = log_softmax(views.mean(0)), views.argmax(2)
-    by_views = right_by_views(said, scores.argmax(1), given, CLASSES)
     by_surest = right_by_surest(scores, given)
-    assert share_right(said, scores, given) == pytest.approx((2 * by_views + by_surest) / 3)
     agreement = (scores.argmax(1) == given).mean()
     others = np.stack([said[0], (said[0] + 1) % CLASSES])  # views that never agree
+    assert by_surest > agreement
     assert share_right(others, scores, given) == pytest.approx((2 * agreement + by_surest) / 3)
+
+
+def test_the_surest_predictions_lower_nothing() -> None:
+    views, given, truth = labelled(0.0)
+    scores, said = log_softmax(views.mean(0)), views.argmax(2)
+    unsure = np.argsort(scores.max(1))[:600]
+    given[unsure] = (truth[unsure] + 1) % CLASSES  # wrong labels where models are unsure
+    by_views = right_by_views(said, scores.argmax(1), given, CLASSES)
+    assert right_by_surest(scores, given) < by_views == share_right(said, scores, given)
 
 
 def test_the_sharpness_follows_from_the_share_of_right_predictions() -> None:

@@ -20,9 +20,9 @@ more of them than with ten: hence the factor.
 The surest predictions. The surest fifth is nearly always right, so it contradicts about as many
 labels as are wrong, a share w. If wrong labels fall on all examples alike, predictions name the
 given label with probability A = q (1 - w) + (1 - q) w / (C - 1), which gives the share q of right
-ones. People are wrong on hard examples more often; there q is too low.
+ones. People are wrong on hard examples more often; there q is too low. So it only raises the other.
 
-    right = 2/3 of the first and 1/3 of the second, neither lower than A
+    right = r + max(q - r, 0) / 3, with r not lower than A
 
 Wrong labels do not make models better, so predictions are right at least as often as they name the
 given label. On sets with known truth the logit of `right` is off by about 0.4. The spread of ln a
@@ -48,7 +48,7 @@ from labelproof.judging.numbers import Floats, Ints, logit, sigmoid
 
 UNSEEN, ALIKE = 1.1, 0.2  # errors for each one that shows; more with two classes than with ten
 KNOWS = 0.5  # of what the best view knows of given labels: others are no second opinion
-BY_SUREST = 1 / 3  # what the surest predictions count beside the agreement of views
+BY_SUREST = 1 / 3  # of the way from the agreement of views to what the surest predictions say
 SUREST, FEWEST = 0.2, 20  # of the predictions; at least so many
 MOST_WRONG = 0.45  # labels that these may contradict: beyond it they are not right themselves
 OFF = 0.4  # by how much the logit of the share of right predictions may be wrong
@@ -111,7 +111,7 @@ def share_right(said: Ints, scores: Floats, labels: Ints, forest: int | None = N
     predicted, classes = scores.argmax(1), scores.shape[1]
     agreement = float((predicted == labels).mean())
     by_views = max(right_by_views(said, predicted, labels, classes, forest), agreement)
-    return BY_SUREST * by_surest + (1 - BY_SUREST) * by_views
+    return by_views + BY_SUREST * max(by_surest - by_views, 0)
 
 
 def right_by_surest(scores: Floats, labels: Ints) -> float:
