@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +15,7 @@ from labelproof import metrics
 from labelproof.judging.calibration import Heard, link_scale
 from labelproof.judging.judgement import Evidence, Judgement, judge_labels
 from labelproof.judging.link import Link
-from labelproof.judging.link_scale import fit_scale, share_of_right, sure_scale
+from labelproof.judging.link_scale import fit_scale, halfway, rights, sure_scale
 from labelproof.judging.numbers import log_softmax
 from labelproof.judging.sharpness import Near, share_right
 
@@ -59,38 +60,38 @@ def test_networks_that_saw_the_labels_follow_the_judge_or_the_method() -> None:
     assert link_scale(heard, none, data.given) == 0.7
 
 
-def test_the_link_is_as_sure_as_views_and_the_surest_predictions_say() -> None:
+def test_the_noise_model_and_the_agreement_of_views_have_a_say_each() -> None:
     data = drawn(size=400, noise=0.2)
     heard = heard_of(data)
     judged = judged_of(heard, data)
     other = heard.views + np.random.default_rng(0).normal(0, 0.3, heard.views.shape)
     views, given = np.concatenate([heard.views, other]), data.given
-    scores, said, labels = log_softmax(data.scores.numpy()), views.argmax(2), given.numpy()
-    found = share_of_right(5 * data.scores + 1, judged, given, views, None)  # on any scale
-    assert found == share_right(said, log_softmax(5 * data.scores.numpy()), labels)
-    one = Heard(own=data.scores, unseen=data.scores, views=views)
-    right = share_of_right(data.scores, judged, given, views, None)
-    assert link_scale(one, judged, given) == sure_scale(data.scores, right)
+    by_model, by_views = rights(data.scores, judged, given, views, None)
+    assert by_model == pytest.approx(1 - judged.trust.model_error)
+    scores = log_softmax(data.scores.numpy())
+    assert by_views == share_right(views.argmax(2), scores, given.numpy())
+    louder = log_softmax(5 * data.scores.numpy())  # scores come on any scale
+    found = rights(5 * data.scores + 1, judged, given, views, None)
+    assert found[1] == share_right(views.argmax(2), louder, given.numpy())
+    assert rights(data.scores, judged, given, heard.views, None) == (by_model,)
     rows = np.arange(0, 400, 3)
-    near = Near(rows=rows, said=said[1][rows])
-    expected = share_right(said[:, rows], scores[rows], labels[rows])
-    assert share_of_right(data.scores, judged, given, heard.views, near) == expected
+    near = Near(rows=rows, said=other[0].argmax(1)[rows])
+    expected = share_right(views.argmax(2)[:, rows], scores[rows], given.numpy()[rows])
+    assert rights(data.scores, judged, given, heard.views, near) == (by_model, expected)
 
 
-def test_one_view_is_right_at_least_as_often_as_it_names_the_given_label() -> None:
+def test_predictions_are_right_at_least_as_often_as_they_name_the_given_label() -> None:
     data = drawn(size=400, noise=0.0)
     heard = heard_of(data)
     judged = judged_of(heard, data)
-
-    def right(**changes: object) -> float:
-        trust = replace(judged.trust, **changes)  # type: ignore[arg-type]
-        told = replace(judged, trust=trust)
-        return share_of_right(data.scores, told, data.given, heard.views, None)
-
+    worse = replace(judged, trust=replace(judged.trust, model_error=0.9))
     agreement = (data.scores.argmax(1) == data.given).double().mean().item()
-    assert right(model_error=0.9, ambiguous=False) == pytest.approx(agreement)
-    assert right(model_error=0.0, ambiguous=False) == 1
-    assert right(model_error=0.0, ambiguous=True) == pytest.approx(agreement)
+    assert rights(data.scores, worse, data.given, heard.views, None) == (agreement,)
+    sure = replace(judged.trust, model_error=0.0, ambiguous=False)
+    told = replace(judged, trust=sure)
+    assert rights(data.scores, told, data.given, heard.views, None) == (1.0,)
+    unclear = replace(judged, trust=replace(sure, ambiguous=True))
+    assert rights(data.scores, unclear, data.given, heard.views, None) == (agreement,)
 
 
 def test_weak_models_are_right_as_often_as_they_name_the_given_label() -> None:
@@ -105,9 +106,9 @@ def test_weak_models_are_right_as_often_as_they_name_the_given_label() -> None:
     assert judged.trust.weak
     scores = torch.from_numpy(views.mean(0))
     agreement = (scores.argmax(1) == given).double().mean().item()
-    assert share_of_right(scores, judged, given, views, None) == pytest.approx(agreement)
+    assert rights(scores, judged, given, views, None) == (agreement,)
     strong = replace(judged, trust=replace(judged.trust, weak=False))
-    assert share_of_right(scores, strong, given, views, None) > 1.5 * agreement
+    assert max(rights(scores, strong, given, views, None)) > 2 * agreement
 
 
 def test_the_scale_at_which_predictions_are_as_sure_as_asked_for() -> None:
@@ -119,3 +120,10 @@ def test_the_scale_at_which_predictions_are_as_sure_as_asked_for() -> None:
     )
     assert least == pytest.approx(1.05 / 4)
     assert most == pytest.approx(0.995)
+
+
+def test_two_estimates_meet_halfway_on_a_logarithmic_scale() -> None:
+    scores = torch.randn(50, 4, generator=torch.Generator().manual_seed(0)).double()
+    one, other = sure_scale(scores, 0.5), sure_scale(scores, 0.9)
+    assert halfway(scores, (0.5, 0.9)) == pytest.approx(math.sqrt(one * other))
+    assert halfway(scores, (0.5,)) == pytest.approx(one)

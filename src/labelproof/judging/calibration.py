@@ -41,7 +41,7 @@ from labelproof.judging.judgement import (
     transition_of,
 )
 from labelproof.judging.link import Link, Partner, Scores, kind_of_scores, mean_scores
-from labelproof.judging.link_scale import fit_scale, share_of_right, spread_rows, sure_scale
+from labelproof.judging.link_scale import fit_scale, halfway, rights, spread_rows, sure_scale
 from labelproof.judging.many_labels import judge_many
 from labelproof.judging.numbers import Floats, log_softmax
 from labelproof.judging.sharpness import Near
@@ -233,8 +233,8 @@ def link_scale(heard: Heard, judged: Judgement, labels: Tensor) -> float:
     the judge's posterior, or, if nothing can be trusted, stays that of the method.
     """
     if heard.raw is None:
-        right = share_of_right(heard.unseen, judged, labels, heard.views, heard.near, heard.forest)
-        return sure_scale(heard.unseen, right)
+        found = rights(heard.unseen, judged, labels, heard.views, heard.near, heard.forest)
+        return halfway(heard.unseen, found)
     if judged.trust.level == "none":
         return heard.raw
     return fit_scale(heard.unseen, torch.from_numpy(judged.posterior))

@@ -1,6 +1,8 @@
 """How sure predictions may be: the scale of the link.
 
-Predictions should be as sure on average as they are right (`sharpness` says how often that is).
+Predictions should be as sure on average as they are right. How often they are right is estimated
+twice: by the judge's noise model, and by how often different models agree (`sharpness`). Neither
+is always the better one, so the scale lies halfway between the two.
 
 Shapes: C classes, N training examples, V views.
 """
@@ -8,6 +10,7 @@ Shapes: C classes, N training examples, V views.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -22,20 +25,20 @@ ABOVE_CHANCE, SUREST = 1.05, 0.995  # how sure predictions are at least, times 1
 BOUNDS = (math.log(1e-3), math.log(1e3))  # of the logarithm of a scale
 
 
-def share_of_right(
+def rights(
     values: Tensor,
     judged: Judgement,
     labels: Tensor,
     views: Floats,
     near: Near | None,
     forest: int | None = None,
-) -> float:
-    """How often predictions are right, by the agreement of views and the surest predictions.
+) -> tuple[float, ...]:
+    """How often predictions are right, by the noise model and, with two views, by `sharpness`.
 
-    Weak models agree with each other far more often than they are right: there, agreement with
-    given labels is all that is known. Of one view the noise model says how often it is right, not
-    less often than it names the given label, and if nobody can tell wrong labels from hard
-    examples, just as often.
+    Never less often than they name the given label: wrong labels do not make models better. Where
+    nobody can tell wrong labels from hard examples, the noise model cannot say more than that.
+    Weak models agree with each other far more often than they are right, and a noise model then
+    blames the labels: there, agreement with given labels is all that is known.
 
     Args:
         values: (N, C) held-out scores of what predicts.
@@ -48,14 +51,21 @@ def share_of_right(
     given, trust = labels.numpy(), judged.trust
     agreement = float((values.argmax(1).numpy() == given).mean())
     if trust.weak:
-        return agreement
+        return (agreement,)
+    found = agreement if trust.ambiguous else max(1 - trust.model_error, agreement)
     some = slice(None, None, step_of(len(given))) if near is None else near.rows
     said = views[:, some].argmax(2)
     if near is not None:
         said = np.concatenate([said, near.said[None]])
     if len(said) < 2:
-        return agreement if trust.ambiguous else max(1 - trust.model_error, agreement)
-    return share_right(said, log_softmax(values.numpy()[some]), given[some], forest)
+        return (found,)
+    return found, share_right(said, log_softmax(values.numpy()[some]), given[some], forest)
+
+
+def halfway(values: Tensor, shares: Sequence[float]) -> float:
+    """The scale of scores (N, C) halfway between those that are as sure as each share says."""
+    scales = [math.log(sure_scale(values, share)) for share in shares]
+    return math.exp(sum(scales) / len(scales))
 
 
 def sure_scale(values: Tensor, share: float) -> float:
