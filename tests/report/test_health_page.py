@@ -62,7 +62,8 @@ def test_near_duplicates_and_leaks_are_listed(run: Path) -> None:
     assert any(row["kind"] == "test examples in training" for row in rows)
 
 
-def test_labels_that_the_model_contradicts_are_listed_beside_the_suspects(tmp_path: Path) -> None:
+def _contradicting(tmp_path: Path) -> tuple[Path, np.ndarray]:
+    """A run with labels that models contradict, five of them suspects, and its labels."""
     labels, run = np.arange(300) % 2, tmp_path / "run"
     x = np.random.default_rng(0).normal(size=(300, 4)).astype(np.float32)
     x[np.arange(300), labels] += 2
@@ -70,6 +71,20 @@ def test_labels_that_the_model_contradicts_are_listed_beside_the_suspects(tmp_pa
     words = ["fit", str(tmp_path / "d.npz"), "--method", "ce", "--epochs", "3"]
     told = CliRunner().invoke(app, [*words, "--review-budget", "5", "--out", str(run)])
     assert told.exit_code == 0, told.output
+    return run, labels
+
+
+def test_of_very_many_contradicted_labels_the_first_are_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health_measure, "LISTED", 3)
+    run, _ = _contradicting(tmp_path)
+    found = _finding(run, "contradicted labels")
+    assert found["count"] > 3 == len(found["entries"])
+
+
+def test_labels_that_the_model_contradicts_are_listed_beside_the_suspects(tmp_path: Path) -> None:
+    run, labels = _contradicting(tmp_path)
     found, scores = _finding(run, "contradicted labels"), np.load(run / "scores.npy")
     with (run / "labels.csv").open(newline="") as file:
         table = {int(row["index"]): row for row in csv.DictReader(file)}

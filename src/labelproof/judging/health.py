@@ -26,7 +26,7 @@ BLOCK = 2**24  # similarities computed at a time
 SPLIT = 4.0  # standard deviations between the halves of a class that may be two
 MERGED = 0.25  # mean share of labels that two classes exchange which may be one
 EXCHANGED = 0.1  # mean held-out probability of each other that classes that may be one have
-APART = 0.6  # AUROC of telling such classes apart; 0.75 if a quarter of the labels is exchanged
+APART = 0.6  # AUROC below which held-out models do not tell such classes apart
 FEWEST = 20  # examples of a class that is compared with another
 RARE = 0.1  # of an equal share: smaller classes are rare
 

@@ -28,6 +28,7 @@ from labelproof.report.findings import Finding, finding_of
 from labelproof.run_files import HEALTH, HEALTH_LIST
 
 MOST = 20_000  # examples compared with each other
+LISTED = 20_000  # contradicted labels that are listed, of perhaps millions
 CHUNK = 512
 FEW = 2  # examples of a rare class that are shown
 Pair = tuple[int, int, float]  # two examples and their distance
@@ -191,17 +192,23 @@ def _failing(ended: Judged, near: health.Neighbours, rows: Tensor) -> Finding:
 
 
 def _contradicted(scores: Tensor, ended: Judged) -> Finding:
-    """Labels that held-out models would not give, without suspects and reviewed labels."""
+    """Labels that held-out models would not give, without suspects and reviewed labels.
+
+    All are counted; the likeliest to be wrong are listed.
+    """
     table, task, best = ended.table, ended.result.task, scores.argmax(1)
     against = (best != table.given) & ~table.suspect
     if task.fixed is not None:
         against &= ~task.fixed
     order = table.p_clean.argsort(stable=True)
-    rows, right, named = order[against[order]].tolist(), table.p_clean.tolist(), best.tolist()
+    found = order[against[order]]
+    listed = found[:LISTED]
+    named, right = best[listed].tolist(), table.p_clean[listed].tolist()
     entries = [
-        {"index": row, "other": task.classes[named[row]], "score": right[row]} for row in rows
+        {"index": row, "other": task.classes[code], "score": sure}
+        for row, code, sure in zip(listed.tolist(), named, right, strict=True)
     ]
-    return finding_of("contradicted labels", entries, len(scores))
+    return finding_of("contradicted labels", entries, len(scores), len(found))
 
 
 def _strange(scores: Tensor, ended: Judged) -> Finding:
