@@ -79,11 +79,16 @@ class NoiseModel:
         return (sharpen * (self.scores[rows] - self.log_share) + self.log_share).softmax(2)
 
     def joint(
-        self, shared: Tensor, rows: slice | Tensor = EVERYTHING, reviewed: bool = True
+        self,
+        shared: Tensor,
+        rows: slice | Tensor = EVERYTHING,
+        reviewed: bool = True,
+        truth: Tensor | None = None,
     ) -> Tensor:
         """Probability of each true class together with the given label, (W, N, C).
 
-        With `reviewed`, true classes that a reviewer has ruled out have none.
+        With `reviewed`, true classes that a reviewer has ruled out have none. `truth` (1, N, C) is
+        what `truth` says of these rows, where all sets of parameters have the same ln a.
         """
         _, rate, slope, copied = (column[:, None, None] for column in shared.T)
         wrong = (rate + self.by_class + slope * self.unsure[rows, None]).sigmoid()
@@ -91,7 +96,7 @@ class NoiseModel:
         share = copied.sigmoid()
         drawn = (1 - share) * table + share * self.likely[rows]
         label = torch.where(self.own[rows], 1 - wrong, wrong * drawn)
-        joint = self.truth(shared, rows) * label
+        joint = (self.truth(shared, rows) if truth is None else truth) * label
         return joint * self.possible[rows] if reviewed else joint
 
     def posterior(self, shared: Tensor, reviewed: bool = True) -> Tensor:
@@ -99,9 +104,11 @@ class NoiseModel:
         joint = self.joint(shared, reviewed=reviewed).clamp_min(TINY)
         return joint / joint.sum(2, keepdim=True)
 
-    def log_likelihood(self, shared: Tensor, rows: slice | Tensor = EVERYTHING) -> Tensor:
-        """Of the given labels, and of the truth where it is known, (W,)."""
-        return self.joint(shared, rows).sum(2).clamp_min(TINY).log().sum(1)
+    def log_likelihood(
+        self, shared: Tensor, rows: slice | Tensor = EVERYTHING, truth: Tensor | None = None
+    ) -> Tensor:
+        """Of the given labels, and of the truth where it is known, (W,); see `joint`."""
+        return self.joint(shared, rows, truth=truth).sum(2).clamp_min(TINY).log().sum(1)
 
     def log_prior(self, shared: Tensor) -> Tensor:
         """Logarithm of the prior density of the shared parameters, up to a constant, (W,)."""

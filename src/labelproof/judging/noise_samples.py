@@ -79,8 +79,10 @@ def sample(model: NoiseModel, start: Tensor, rng: torch.Generator) -> Tensor:
     """
     rows = torch.randperm(model.size, generator=rng)[: max(500, SAMPLED // model.classes)]
 
+    truth = model.truth(start[None], rows)  # ln a is the same in all samples
+
     def value(shared: Tensor) -> Tensor:
-        return model.log_likelihood(shared, rows) + model.log_prior(shared)
+        return model.log_likelihood(shared, rows, truth) + model.log_prior(shared)
 
     noise = torch.randn(WALKERS, len(start), generator=rng, dtype=torch.float64)
     noise[:, 0] = 0  # moves along lines between walkers keep ln a as it is
