@@ -165,7 +165,13 @@ def test_the_sampler_draws_from_the_density_it_is_given() -> None:
         centre = torch.tensor([1.0, -2.0, 0.5, 0.0]).double()
         spread = torch.tensor([0.1, 0.2, 0.05, 0.3]).double()
 
-        def log_likelihood(self, shared: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        def truth(self, shared: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+            return shared[:, 0]
+
+        def log_likelihood(
+            self, shared: torch.Tensor, rows: torch.Tensor, truth: torch.Tensor
+        ) -> torch.Tensor:
+            assert (shared[:, 0] == truth).all()  # what samples share is computed once
             return -0.5 * ((shared - self.centre) / self.spread).square().sum(1)
 
         def log_prior(self, shared: torch.Tensor) -> torch.Tensor:
@@ -183,6 +189,15 @@ def test_the_sampler_draws_from_the_density_it_is_given() -> None:
     assert torch.equal(draws[:, 0], start[0].expand(len(draws)))  # ln a is given, not sampled
     assert torch.allclose(draws[:, 1:].mean(0), model.centre[1:], atol=0.06)
     assert torch.allclose(draws[:, 1:].std(0), model.spread[1:], rtol=0.25)
+
+
+def test_truth_that_is_given_counts_as_if_it_were_computed() -> None:
+    data = drawn(size=300, noise=0.3, scale=1.0)
+    model = NoiseModel(data.scores, data.given, torch.full_like(data.given, -1))
+    shared, rows = model.shared.repeat(3, 1), torch.arange(0, 300, 2)
+    shared[:, 1] += torch.arange(3)
+    once = model.log_likelihood(shared, rows, model.truth(shared[:1], rows))
+    assert torch.equal(once, model.log_likelihood(shared, rows))
 
 
 def test_samples_are_as_unsure_as_the_data_is_small() -> None:
