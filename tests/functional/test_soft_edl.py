@@ -156,3 +156,32 @@ def test_nothing_is_made_that_grows_with_the_square_of_the_classes():
         fn.soft_edl_loss(logits, targets, 0.01, 0.5).sum().backward()
     assert made
     assert max(made) <= logits.numel()
+
+
+@pytest.mark.parametrize("classes", CLASSES)
+@pytest.mark.parametrize("scale", [1.0, 3.0, 300.0])  # small evidence, both kinds, large evidence
+def test_mixed_rows_have_the_loss_of_both_labels(classes, scale):
+    leaf = random(40, classes, scale=scale).requires_grad_()
+    first, second = torch.arange(40) % classes, torch.arange(40).flip(0) % classes
+    for gamma, beta in itertools.product(GAMMAS, (0.0, 0.5)):
+        both = [fn.edl_loss(leaf, labels, gamma, beta) for labels in (first, second)]
+        expected = 0.7 * both[0] + 0.3 * both[1]
+        ours = fn.mixed_edl_loss(leaf, first, second, 0.7, gamma, beta)
+        torch.testing.assert_close(ours, expected, rtol=1e-11, atol=1e-11)
+        slopes = [torch.autograd.grad(loss.sum(), leaf)[0] for loss in (ours, expected)]
+        torch.testing.assert_close(*slopes, rtol=1e-8, atol=1e-9)
+
+
+def test_mixed_rows_in_single_precision_and_without_a_second_derivative():
+    leaf = random(20, 10).float().requires_grad_()
+    labels = torch.arange(20) % 10, torch.arange(20) // 2
+    ours = fn.mixed_edl_loss(leaf, *labels, 0.6, 1.0, 0.5)
+    assert ours.dtype == torch.float32
+    torch.testing.assert_close(
+        ours.double(),
+        fn.mixed_edl_loss(leaf.double(), *labels, 0.6, 1.0, 0.5),
+        rtol=1e-6,
+        atol=1e-6,
+    )
+    with pytest.raises(RuntimeError, match="no second derivative"):
+        torch.autograd.grad(ours.sum(), leaf, create_graph=True)

@@ -26,6 +26,7 @@ from labelproof.functional.dirichlet import (
     for_divergence,
     log_alpha,
     log_gamma_constant,
+    mixed_divergence,
 )
 
 
@@ -113,6 +114,34 @@ def soft_edl_loss(logits: Tensor, targets: Tensor, gamma: float, beta: float) ->
         z = for_divergence(logits) - log_gamma_constant(gamma)
         losses = losses + beta / logits.shape[-1] * flat_divergences(z).to(losses.dtype)
     return (targets * losses).sum(-1)
+
+
+def mixed_edl_loss(
+    logits: Tensor, first: Tensor, second: Tensor, weight: float, gamma: float, beta: float
+) -> Tensor:
+    """The evidential loss of mixed rows, weight L_edl(first) + (1 - weight) L_edl(second).
+
+    It is `soft_edl_loss` of the mixed one-hot labels in less time; differentiable once.
+
+    Args:
+        logits: (B, C).
+        first: (B,) int64 class ids, and
+        second: (B,) those of the rows mixed in.
+        weight: of the first labels, in [0, 1].
+        gamma: the constant γ > 0, or 0.
+        beta: weight of KL / C, which is not computed when it is 0.
+
+    Returns:
+        (B,).
+    """
+    log_probs = calibrated_log_softmax(logits, gamma)
+    one, other = (log_probs.gather(-1, y.unsqueeze(-1)).squeeze(-1) for y in (first, second))
+    losses = -other.lerp(one, weight)
+    if beta == 0:
+        return losses
+    z = for_divergence(logits) - log_gamma_constant(gamma)
+    kl = mixed_divergence(z, first, second, weight)
+    return losses + beta / logits.shape[-1] * kl.to(losses.dtype)
 
 
 def neg_entropy(probs: Tensor) -> Tensor:
@@ -229,6 +258,10 @@ class Objective:
     def of_targets(self, logits: Tensor, targets: Tensor) -> Tensor:
         """The same of soft targets: the expectation over labels drawn from them, (B,)."""
         return soft_edl_loss(logits, targets, self.gamma(logits), self._beta)
+
+    def of_mixed(self, logits: Tensor, first: Tensor, second: Tensor, weight: float) -> Tensor:
+        """The same of rows mixed from rows of these labels, the first with this weight, (B,)."""
+        return mixed_edl_loss(logits, first, second, weight, self.gamma(logits), self._beta)
 
     def divergence(self, logits: Tensor, labels: Tensor) -> Tensor | None:
         """β L_kl alone (eq. 5), (B,); None where there is no such term."""

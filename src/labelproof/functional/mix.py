@@ -32,9 +32,8 @@ def sharpen(probs: Tensor, temperature: float) -> Tensor:
     if not temperature > 0:
         raise BadInput(f"The sharpening temperature must be above 0, not {temperature}.")
     probs = at_least_single(probs)
-    logs = probs.clamp(min=torch.finfo(probs.dtype).tiny).log()
-    logs = (logs - logs.amax(-1, keepdim=True)) / temperature
-    return logs.masked_fill(probs <= 0, -math.inf).softmax(-1)
+    powers = (probs / probs.amax(-1, keepdim=True)).pow(1 / temperature)
+    return powers / powers.sum(-1, keepdim=True)
 
 
 class Mixed(NamedTuple):
@@ -70,7 +69,7 @@ def mixup(
 
 def mix(a: Tensor, weight: float, permutation: Tensor) -> Tensor:
     """weight · a + (1 - weight) · a[permutation], row by row."""
-    return weight * a + (1 - weight) * a[permutation]
+    return a.index_select(0, permutation).lerp_(a, weight)
 
 
 def low_frequency_mask(

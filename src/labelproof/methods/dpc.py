@@ -199,8 +199,8 @@ class DPC:
         """L_sup = λ' L_edl(x_1, y_1) + (1 - λ') L_edl(x_2, y_2), mean of the labelled rows."""
         n, weight = mixed.labelled, mixed.weight
         if mixed_input:  # x_1 and x_2 are the same mixture: L_edl of two labels in one go
-            a, b = (one_hot(y[:n], logits.shape[1]).to(logits) for y in (mixed.own, mixed.partner))
-            return self.objective.of_targets(logits[:n], b.lerp(a, weight)).mean()
+            labels = mixed.own[:n], mixed.partner[:n]
+            return self.objective.of_mixed(logits[:n], *labels, weight).mean()
         own, partner = self.l_edl(logits[:n], mixed.own[:n]), logits[mixed.permutation][:n]
         return (weight * own + (1 - weight) * self.l_edl(partner, mixed.partner[:n])).mean()
 

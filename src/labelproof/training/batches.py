@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import islice
+from itertools import groupby, islice
 from typing import Literal
 
 import torch
@@ -70,11 +70,22 @@ class Batches:
 
     def _batch(self, rows: Tensor, raw: Tensor) -> Batch:
         raw = raw.to(self.device, non_blocking=True)
-        views = tuple(
-            draw_view(self.task.views, view, raw, rng=self._rng(view)) for view in self.views
-        )
+        views = [view for same in self._alike() for view in self._drawn(same, raw)]
         rows = rows.to(self.device, non_blocking=True)
-        return Batch(rows, self._labels(rows), views)
+        return Batch(rows, self._labels(rows), tuple(views))
+
+    def _alike(self) -> list[list[View]]:
+        """Views of vectors by kind, each drawn at once; those of images one by one."""
+        if self.task.kind == "images":
+            return [[view] for view in self.views]
+        return [list(same) for _, same in groupby(self.views)]
+
+    def _drawn(self, same: list[View], raw: Tensor) -> Sequence[Tensor]:
+        """Several views of one kind."""
+        rng, many = self._rng(same[0]), len(same)
+        if many == 1:
+            return [draw_view(self.task.views, same[0], raw, rng=rng)]
+        return draw_view(self.task.views, same[0], raw.repeat(many, 1), rng=rng).chunk(many)
 
     def _labels(self, rows: Tensor) -> Tensor:
         """Given labels, (B,); of soft targets, labels drawn from them: on average the same loss."""

@@ -42,14 +42,14 @@ class Guess:
     def refined(self, learner: Learner, x: Batch, given: Tensor, clean: Tensor) -> Tensor:
         """w y + (1 - w) p with the mean p of the views, sharpened, (B, C)."""
         probs = self.probability(learner.net(torch.cat(x.views[: self.views])))
-        w, mean = clean[:, None].float(), torch.stack(probs.chunk(self.views)).sum(0) / self.views
+        w, mean = clean[:, None].float(), probs.view(self.views, len(x.index), -1).mean(0)
         return fn.sharpen(w * given + (1 - w) * mean, self.temperature)
 
     def guessed(self, learner: Learner, peer: Learner, u: Batch) -> Tensor:
         """Mean of both networks over the views, sharpened, (B, C)."""
         views = torch.cat(u.views[: self.views])
-        both = self.probability(learner.net(views)) + self.probability(peer.net(views))
-        mean = torch.stack(both.chunk(self.views)).sum(0) / (2 * self.views)
+        both = self.probability(torch.cat([learner.net(views), peer.net(views)]))
+        mean = both.view(2 * self.views, len(u.index), -1).mean(0)
         return fn.sharpen(mean, self.temperature)
 
 

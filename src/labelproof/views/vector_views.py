@@ -57,7 +57,7 @@ class VectorViews:
 
     def _standard(self, x: Tensor) -> Tensor:
         mean, scale, _ = self._rows(x.device)
-        return (x.float() - mean) / scale
+        return (x.float() - mean).div_(scale)
 
     def _waved(self, z: Tensor) -> Tensor:
         if not self.waves:
@@ -70,7 +70,7 @@ class VectorViews:
     def _jittered(self, x: Tensor, amount: float, rng: torch.Generator) -> Tensor:
         _, _, unit = self._rows(x.device)
         noise = torch.randn(x.shape, generator=rng, device=rng.device).to(x.device)
-        return self._standard(x) + amount * unit * noise
+        return noise.mul_(amount * unit).add_(self._standard(x))
 
     def _rows(self, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
         """Mean, scale and unit of jitter on a device: made once, not for every batch."""
