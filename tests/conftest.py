@@ -33,10 +33,15 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-@pytest.fixture
-def five_folds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many folds for few examples as for more: half the time where their number is no matter."""
-    monkeypatch.setattr("labelproof.judging.crossfit.FEW", 0)
+@pytest.fixture(autouse=True)
+def short_fits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """DPC trains briefly on few examples, with five folds; tests marked `whole` train as users do.
+
+    What a command starts in a process of its own is whole too.
+    """
+    if request.node.get_closest_marker("whole") is None:
+        monkeypatch.setattr("labelproof.methods.dpc.FEWEST_STEPS", 40)
+        monkeypatch.setattr("labelproof.judging.crossfit.FEW", 0)
 
 
 @pytest.fixture

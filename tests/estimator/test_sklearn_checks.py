@@ -16,7 +16,6 @@ def test_scikit_learn_check(estimator: Any, check: Any) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("five_folds")
 # the default in everything but the number of steps, which makes it slow
 @parametrize_with_checks([NoisyLabelClassifier(epochs=2, settings={"steps": 10})])
 def test_scikit_learn_check_of_dpc(estimator: Any, check: Any) -> None:

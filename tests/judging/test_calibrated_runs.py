@@ -30,7 +30,6 @@ def again(problem: Problem, name: str = "ce") -> Retraining:
     return Retraining(task=problem.task, method=CASES[name], trunk=problem.trunk, device=CPU)
 
 
-@pytest.mark.usefixtures("five_folds")
 @pytest.mark.parametrize("name", ["ce", "dpc", "edl", "elr_plus"])
 def test_a_run_is_calibrated_and_its_accuracy_stays(name: str) -> None:
     problem = blobs(120, noise=0.3)

@@ -17,7 +17,6 @@ from labelproof.cli.app import app
 from labelproof.errors import BadInput
 from labelproof.sklearn import NoisyLabelClassifier
 
-pytestmark = pytest.mark.usefixtures("five_folds")
 SIZE, CLASSES = 240, ("bat", "cat", "dog")
 RIGHT = {"rater_ann": 0.95, "rater_bob": 0.75, "rater_cy": 0.4}
 

@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-pytestmark = pytest.mark.usefixtures("five_folds")
 COLUMNS = "index,id,given,suggested,p_clean,p_suggested,margin,suspect"
 
 

@@ -17,8 +17,6 @@ from labelproof.data.readers.vote_table import encode_votes
 from labelproof.errors import BadInput
 from labelproof.report.several import write_joint
 
-pytestmark = pytest.mark.usefixtures("five_folds")
-
 
 def frame() -> pd.DataFrame:
     rng = np.random.default_rng(0)

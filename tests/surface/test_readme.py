@@ -15,7 +15,6 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("five_folds")
 def test_python_blocks_run(tmp_path, monkeypatch):
     """On a few of the examples and in few steps, so that it takes seconds."""
     x, y = datasets.load_digits(return_X_y=True)

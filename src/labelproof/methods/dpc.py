@@ -37,6 +37,7 @@ from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
 
 FOLDS, MANY = 5, 20_000  # of the linear models; two for more examples than this
+FEWEST_STEPS, MOST_STEPS = 200, 4000  # of a network after the warm-up, for steps="auto"
 USUAL_VARIANCE = 25.0  # of inputs along their main direction, where the learning rate is as set
 
 
@@ -353,7 +354,8 @@ class DPC:
 
     def steps_an_epoch(self, size: int) -> int:
         """Steps of a network in each epoch after the warm-up; 0 for a pass over X."""
-        whole = min(max(200, size // 10), 4000) if self.steps == "auto" else self.steps
+        auto = min(max(FEWEST_STEPS, size // 10), MOST_STEPS)
+        whole = auto if self.steps == "auto" else self.steps
         return -(-whole // max(1, self.epochs - self.before))
 
     def score(self, state: State, run: Run) -> None:
