@@ -267,6 +267,17 @@ def test_notes_on_votes_are_warnings() -> None:
     assert {one.filename for one in told if one.category is Note} == {__file__}
 
 
+@pytest.mark.filterwarnings("ignore::labelproof.errors.Note")
+@pytest.mark.parametrize("names", [["01", "1"], ["1", "²"], [3, 7], [3.0, 7.0]])
+def test_classes_are_what_annotators_wrote(names: list[object]) -> None:
+    x, votes = crowd()
+    table = pd.DataFrame(np.array(names, dtype=object)[votes])
+    table.loc[0, 0] = None
+    model = NoisyLabelClassifier(method="ce", epochs=1, calibrate=False).fit(x, table)
+    assert model.classes_.tolist() == names
+    assert {*model.predict(x).tolist()} <= {*names}
+
+
 def test_an_example_without_votes_is_refused_in_the_words_of_python() -> None:
     x, votes = crowd()
     votes[3] = -1

@@ -42,7 +42,12 @@ from labelproof.data.readers.frames import (
     stacked,
     without_own,
 )
-from labelproof.data.readers.vote_table import annotator_names, encode_votes, is_votes
+from labelproof.data.readers.vote_table import (
+    annotator_names,
+    encode_votes,
+    is_blank,
+    is_votes,
+)
 from labelproof.errors import BadInput, Note
 from labelproof.judging import How
 from labelproof.judging.agreement import label_quality
@@ -271,8 +276,7 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             advice=", or leave them out of X and y",
         )
         _tell((*coded.votes.notes, *_alike(coded.classes)))
-        whole = all(name.isdigit() for name in coded.classes)
-        self.classes_ = np.array(coded.classes, dtype=np.int64 if whole else object)
+        self.classes_ = np.array(coded.classes, dtype=np.int64 if _are_numbers(y) else object)
         return replace(inputs, labels=coded.labels, classes=coded.classes, votes=coded.votes)
 
     def _encoded(self, examples: Examples) -> Examples:
@@ -365,6 +369,14 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def _predict(self, X: Any) -> Prediction:
         check_is_fitted(self)
         return self.model_.predict(self._inputs(X, reset=False, like=self._encoding).x)
+
+
+def _are_numbers(votes: Any) -> bool:
+    """Whether annotators gave whole numbers, which classes then are too; names stay names."""
+    cells = [cell for cell in np.asarray(votes, dtype=object).ravel() if not is_blank(cell)]
+    return all(isinstance(cell, int | float | np.number) for cell in cells) and not any(
+        isinstance(cell, bool) for cell in cells
+    )
 
 
 def _alike(names: Iterable[str]) -> tuple[str, ...]:
