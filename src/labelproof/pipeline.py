@@ -224,8 +224,9 @@ def _run(parts: Assembled, given: Given, resume: bool, reporter: Reporter | None
     spec, out, audit = parts.spec, parts.spec.out, parts.prepared.audit
     if out and spec.tensorboard:
         reporter = Tensorboard(out / TENSORBOARD, reporter or Reporter())
+    record = runfolder.describe(parts, given.command) if out else {}
     if out:
-        runfolder.begin(out, runfolder.describe(parts, given.command), resume)
+        runfolder.begin(out, record, resume)
         if parts.held:
             write_held(out, parts.held, parts.prepared.task.classes, parts.data.ids)
     parts, chosen = settle(parts, reporter)
@@ -259,7 +260,7 @@ def _run(parts: Assembled, given: Given, resume: bool, reporter: Reporter | None
         )
     give_back()
     if out:
-        _write(parts, ended)
+        _write(parts, ended, record)
     return ended
 
 
@@ -290,12 +291,12 @@ def settle(parts: Assembled, reporter: Reporter | None) -> tuple[Assembled, Mapp
     return replace(parts, method=decided(parts.method, chosen["lambda_u"]["value"])), chosen
 
 
-def _write(parts: Assembled, ended: Judged) -> None:
+def _write(parts: Assembled, ended: Judged, record: Mapping[str, Any]) -> None:
     """All that a finished run leaves in its folder; the report comes last."""
     out = parts.spec.out
     assert out is not None
     rows = ended.table.rows(parts.data.ids)
-    runfolder.finish(out, ended, parts.data, rows)
+    runfolder.finish(out, ended, parts.data, rows, record)
     report.finish(out, ended, parts.prepared.audit, parts.data, rows)
     runfolder.tidy(out)
 

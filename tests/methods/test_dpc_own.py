@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -54,6 +55,29 @@ def test_the_form_for_own_data_step_by_step(
     assert joined == [t >= 0.5 - 1e-9 for t in done]
     shares = (torch.bincount(problem.task.y, minlength=3) + 0.5) / (90 + 1.5)
     assert all(torch.allclose(prior, shares) for prior in priors)
+
+
+@pytest.mark.parametrize("schedule", ["step", "one_cycle", "cosine"])
+@pytest.mark.parametrize("start", ["warm-up", "crossfit"])
+def test_the_unit_of_the_learning_rate_counts_everywhere(
+    monkeypatch: pytest.MonkeyPatch, schedule: Any, start: Any
+) -> None:
+    selector: Any = "confident" if start == "crossfit" else "gmm"
+    own = replace(OWN, start=start, warmup=1, selector=selector, schedule=schedule)
+    monkeypatch.setattr("labelproof.functional.top_variance", lambda _: 100.0)
+    rates: dict[str, list[float]] = {}
+    for method in (own, replace(own, lr_unit="one")):
+        run = blobs(size=90, noise=0.3, seed=1).run()
+        state, seen = method.setup(run), rates.setdefault(method.lr_unit, [])
+        for phase in method.plan():
+            for _ in range(min(phase.epochs, 2)):
+                run.begin(len(seen))
+                phase.epoch(state, run)
+                seen.append(state.learners[0].optimiser.param_groups[0]["lr"])
+        method.fit_given(state.learners[0], run, state.unit)  # where a split keeps nothing
+        seen.append(state.learners[0].optimiser.param_groups[0]["lr"])
+    first = 1 if start == "crossfit" else 0  # linear models have no learning rate
+    assert rates["data"][first:] == pytest.approx([0.5 * rate for rate in rates["one"][first:]])
 
 
 def test_networks_and_linear_models_count_equally_in_the_split() -> None:

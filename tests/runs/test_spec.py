@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from labelproof import pipeline
+from labelproof import load_model, pipeline
 from labelproof.data.readers import SourceOptions
 from labelproof.errors import BadInput
+from labelproof.pipeline import Given
+from labelproof.runs import folder
 from labelproof.runs.folder import finished
+from labelproof.runs.seal import is_own
 from labelproof.runs.spec import RunSpec, load_spec, read_spec, spec_of
 
 FULL = RunSpec(
@@ -96,3 +100,56 @@ def test_a_run_repeated_from_its_record_gives_the_same_bytes(tmp_path: Path) -> 
         one, two = (tmp_path / run / name for run in ("first", "second"))
         assert one.read_bytes() == two.read_bytes()
     assert not finished(RunSpec(**{**vars(again), "seed": 1}))
+
+
+def test_a_run_continued_to_be_judged_otherwise_says_so(tmp_path: Path) -> None:
+    y = np.arange(80) % 2
+    x = np.random.default_rng(0).normal(size=(80, 4)).astype(np.float32)
+    np.savez(tmp_path / "d.npz", x=x + 2 * y[:, None], y=y)
+    first = RunSpec(
+        data=str(tmp_path / "d.npz"),
+        settings={"epochs": 2, "steps": 2},
+        calibrate="off",
+        device="cpu",
+        out=tmp_path / "run",
+    )
+    pipeline.run(first)
+    began = json.loads((tmp_path / "run" / "run.json").read_text())
+    then = replace(first, calibrate="quick", method="dpc", review_budget=3)
+    assert not finished(then)
+    pipeline.run(then, Given(command=("fit", "again")), resume=True)
+    record = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert finished(then)
+    assert not finished(first)
+    assert load_spec(tmp_path / "run").describe() == then.describe()
+    assert is_own(record)
+    assert record["command"] == ["fit", "again"]
+    assert record["started"] == began["started"]
+    assert load_model(tmp_path / "run").model.classes == ("0", "1")  # files.json fits run.json
+
+
+def test_a_kill_while_a_run_is_told_anew_leaves_it_to_be_continued(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    np.savez(tmp_path / "d.npz", x=np.eye(8, 3, dtype=np.float32), y=np.arange(8) % 2)
+    first = RunSpec(
+        data=str(tmp_path / "d.npz"),
+        method="ce",
+        settings={"epochs": 1},
+        calibrate="off",
+        device="cpu",
+        out=tmp_path / "run",
+    )
+    pipeline.run(first)
+    then = replace(first, calibrate="quick")
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(folder, "write_rows", killed)
+        pipeline.run(then, resume=True)
+    assert not finished(first)
+    assert not finished(then)
+    pipeline.run(then, resume=True)
+    assert finished(then)

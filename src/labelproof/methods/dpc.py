@@ -275,14 +275,16 @@ class DPC:
 
     def warm_up(self, state: State, run: Run) -> Logs:
         """One epoch on the given labels, each network by itself."""
+        if run.epoch == 0 and self.lr_unit == "data":
+            state.unit = unit_of(run.plain())
         for learner in state.learners:
-            self.fit_given(learner, run)
+            self.fit_given(learner, run, state.unit)
         return {}
 
-    def fit_given(self, learner: Learner, run: Run) -> None:
+    def fit_given(self, learner: Learner, run: Run, unit: float) -> None:
         """L_edl on all given labels, plus the negative entropy where asked."""
         given = GivenLabels(self.l_edl, self.probability, self.confidence_penalty)
-        given.fit(learner, run, 2 * self.batch, self.learning_rate(run))
+        given.fit(learner, run, 2 * self.batch, unit * self.learning_rate(run))
 
     def cross_fit(self, state: State, run: Run) -> Logs:
         """The first split, by linear models that have not seen the labels they judge."""
@@ -291,7 +293,7 @@ class DPC:
         state.outside = fn.cross_fit_twice(x, y, task.num_classes, fold, task.fixed, task.targets)
         state.clean = run.trusted(fn.confident(state.outside, y))
         if self.lr_unit == "data":
-            state.unit = (USUAL_VARIANCE / max(fn.top_variance(x), 1.0)) ** 0.5
+            state.unit = unit_of(x)
         return {"selected": (state.clean > self.threshold).float().mean().item()}
 
     def learning_rate(self, run: Run) -> float:
@@ -330,9 +332,9 @@ class DPC:
         """One epoch of one network on the split its peer made."""
         labelled, unlabelled = parts(clean > self.threshold)
         if len(labelled) == 0:  # nothing to trust: another epoch on the given labels
-            self.fit_given(learner, run)
+            self.fit_given(learner, run, unit)
             return
-        learner.train_at(self.learning_rate(run))
+        learner.train_at(unit * self.learning_rate(run))
         peer.net.eval()
         views: list[View] = ["weak"] * self.draws
         if self.consistency:
@@ -369,3 +371,8 @@ class DPC:
     def predict(self, state: State, x: Tensor) -> Tensor:
         """Calibrated probabilities of the mean logits, (B, C)."""
         return self.probability(self.logits(state, x))
+
+
+def unit_of(x: Tensor) -> float:
+    """What the learning rate is multiplied by for inputs (N, D), for lr_unit="data"."""
+    return float((USUAL_VARIANCE / max(fn.top_variance(x), 1.0)) ** 0.5)

@@ -51,7 +51,7 @@ from labelproof.runs.labels_file import write_rows
 from labelproof.runs.model import member_prefix
 from labelproof.runs.prepare import Assembled
 from labelproof.runs.schemas import RunRecord, SummaryRecord
-from labelproof.runs.seal import sealed, visible, write_manifest
+from labelproof.runs.seal import PARTS, sealed, visible, write_manifest
 from labelproof.runs.spec import RunSpec, spec_of
 from labelproof.runs.votes_file import write_votes
 from labelproof.training import ranks
@@ -172,6 +172,20 @@ def decisions(folder: Path) -> dict[str, Any]:
     return dict(read_record(folder).get("chosen") or {})
 
 
+def retell(folder: Path, record: Mapping[str, Any]) -> None:
+    """Let run.json say how a continued run was asked for in the end: it may be judged otherwise.
+
+    The summary goes first, so that a kill leaves a run to be continued, and not two that contradict
+    each other.
+    """
+    old = read_record(folder)
+    if spec_of(old, folder / RUN).same_run(spec_of(record, folder / RUN)):
+        return
+    (folder / SUMMARY).unlink(missing_ok=True)
+    kept = {name: value for name, value in old.items() if name not in PARTS}
+    write_json(folder / RUN, sealed({**kept, **{n: record[n] for n in PARTS if n in record}}))
+
+
 def _as_asked(record: Mapping[str, Any]) -> dict[str, Any]:
     """The record as it was before anything was chosen."""
     left_open = dict.fromkeys(record.get("chosen") or {}, "auto")
@@ -278,8 +292,11 @@ def _compare(folder: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> No
         )
 
 
-def finish(folder: Path, ended: Judged, train: Examples, rows: LabelRows) -> None:
-    """Write what a finished run gives, all but the report."""
+def finish(
+    folder: Path, ended: Judged, train: Examples, rows: LabelRows, record: Mapping[str, Any]
+) -> None:
+    """Write what a finished run gives, all but the report; `record` is what run.json should say."""
+    retell(folder, record)
     write_rows(folder, rows, ended.result.task.classes)
     write_votes(folder, ended, train.ids)
     write_scores(folder, ended)
