@@ -126,6 +126,16 @@ def test_a_step_of_dpc_neither_copies_nor_waits(kind, monkeypatch):
     assert seen.count - passes.count <= MOST[kind]
 
 
+def test_the_first_split_by_linear_models_is_on_the_device(monkeypatch):
+    own = DPC(epochs=3, warmup=0, start="crossfit", selector="confident")
+    with Drawing():
+        run = on_device("vectors", monkeypatch)
+        state = own.setup(run)
+        assert state.clean.device != META  # numbers of the device cannot pick from these
+        run.epoch = 1
+        assert {clean.device for clean in own.splits(state, run)} == {META}
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_step_of_cross_entropy_neither_copies_nor_waits(kind, monkeypatch):
     with Drawing():

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from labelproof.errors import BadInput
-from labelproof.functional.dirichlet import at_least_single
+from labelproof.functional.dirichlet import at_best_double, at_least_single
 
 MAX_ITERATIONS = 10
 TOLERANCE = 1e-2  # on the mean log-likelihood
@@ -95,9 +95,10 @@ def repeated(index: Tensor, labels: Tensor, balance: float, rng: torch.Generator
     """
     if not balance or not len(index):
         return index
+    labels = labels.cpu()
     counts = torch.bincount(labels).double()
     ratio = counts.max() / counts.clamp_min(1)
-    times = torch.where(ratio > RARE, ratio.pow(balance), 1.0)[labels].cpu()
+    times = torch.where(ratio > RARE, ratio.pow(balance), 1.0)[labels]
     whole = (times + torch.rand(len(times), generator=rng, dtype=torch.float64)).floor().long()
     return index.cpu().repeat_interleave(whole)
 
@@ -243,7 +244,7 @@ def mirrored_or_free(margins: Tensor, threshold: float) -> Tensor:
         threshold: labels with a higher probability are kept.
     """
     mirrored = mirrored_gaussians(margins)
-    enough = (mirrored > threshold).double().mean() >= LEAST_KEPT
+    enough = at_best_double(mirrored > threshold).mean() >= LEAST_KEPT
     return mirrored if enough else two_gaussians(margins)
 
 

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from labelproof.errors import BadInput
+from labelproof.functional.dirichlet import at_best_double
 
 
 def anchor_transition(probs: Tensor, quantile: float) -> Tensor:
@@ -28,14 +29,14 @@ def anchor_transition(probs: Tensor, quantile: float) -> Tensor:
     Returns:
         (C, C), row i the prediction for the anchor of class i; rows sum to 1.
     """
-    columns = probs.detach().double()
+    columns = at_best_double(probs.detach())
     if quantile < 1:
         # the quantile, rounded up to an example; torch.quantile stops at 2^24 numbers
         limit = columns.kthvalue(math.ceil(quantile * (len(columns) - 1)) + 1, dim=0).values
         below = columns.masked_fill(columns >= limit, -1.0)
         # with no example below, the surest of all stands in
         columns = torch.where((below >= 0).any(0), below, columns)
-    rows = probs.detach().double()[columns.argmax(0)]
+    rows = at_best_double(probs.detach())[columns.argmax(0)]
     return (rows / rows.sum(1, keepdim=True)).to(probs.dtype)
 
 
@@ -69,7 +70,7 @@ def conditioned(transition: Tensor, limit: float) -> Tensor:
     """
     identity = torch.eye(len(transition), dtype=transition.dtype, device=transition.device)
     mixes = (torch.lerp(transition, identity, step / 10) for step in range(10))
-    return next((t for t in mixes if torch.linalg.cond(t.double()) <= limit), identity)
+    return next((t for t in mixes if torch.linalg.cond(t.cpu().double()) <= limit), identity)
 
 
 def log_given(logits: Tensor, labels: Tensor, transition: Tensor) -> Tensor:

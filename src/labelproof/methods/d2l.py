@@ -21,6 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from labelproof import functional as fn
+from labelproof.functional.dirichlet import at_best_double
 from labelproof.nets.heads import linear
 from labelproof.training import settings as hp
 from labelproof.training.learner import SGD, Learner, copied, softmax_of_net
@@ -148,7 +149,8 @@ def local_dimension(features: Tensor, neighbours: int, unbiased: bool = False) -
     count = min(neighbours, len(features) - 1)
     if count < 2:
         return torch.full((len(features),), torch.nan)
-    distances = torch.cdist(features.double(), features.double())
+    features = at_best_double(features)
+    distances = torch.cdist(features, features)
     distances.fill_diagonal_(torch.inf)
     distances[distances == 0] = torch.inf  # copies say nothing of the dimension
     near = distances.topk(count, largest=False).values.sort(1).values

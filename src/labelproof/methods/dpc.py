@@ -317,7 +317,8 @@ class DPC:
         if self.start == "warm-up":
             return self.clean_probability(first, run), self.clean_probability(second, run)
         if run.epoch <= self.before:
-            return state.clean, state.clean
+            clean = state.clean.to(run.device)  # linear models work on the CPU
+            return clean, clean
         return self.joint_probability(first, state, run), self.joint_probability(second, state, run)
 
     def joint_probability(self, learner: Learner, state: State, run: Run) -> Tensor:

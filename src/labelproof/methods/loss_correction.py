@@ -26,6 +26,7 @@ from torch import Tensor
 
 from labelproof import functional as fn
 from labelproof.errors import BadInput
+from labelproof.functional.dirichlet import at_best_double
 from labelproof.nets.heads import MultiHead, linear
 from labelproof.training import settings as hp
 from labelproof.training.learner import SGD, Learner
@@ -158,7 +159,9 @@ class Forward:
         learner = state.learner
         rate = self.learning_rate(run.epoch - self.estimation, self.epochs - self.estimation)
         learner.train_at(rate)
-        inverse = torch.linalg.inv(state.transition.double()).float() if self.inverts else None
+        inverse = None
+        if self.inverts:
+            inverse = torch.linalg.inv(at_best_double(state.transition)).float()
         for batch in run.batches(self.batch):
             logits = learner.net(batch.views[0])
             if inverse is None:

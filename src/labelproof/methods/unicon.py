@@ -191,7 +191,7 @@ class UniCon:
         divergence = fn.label_divergence(probs, run.y)
         if self.units == "bits":
             divergence = divergence / math.log(2)
-        share = (divergence < self.threshold(divergence)).double().mean().item()
+        share = (divergence < self.threshold(divergence)).cpu().double().mean().item()
         present = len(torch.bincount(run.y).nonzero())
         kept = fn.uniform_selection(divergence, run.y, present, share)
         weight = torch.where(divergence < SURE, torch.ones_like(divergence), 1 - divergence)

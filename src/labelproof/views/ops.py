@@ -33,10 +33,13 @@ def smooth_shear_x(x: Tensor, magnitude: Tensor, fill: int) -> Tensor:
     _, height, width, channels = x.shape
     column = torch.arange(width, dtype=torch.float64) + 0.5
     row = torch.arange(height, dtype=torch.float64) + 0.5
-    at = (column + magnitude.double()[:, None, None] * row[:, None]).to(x.device)  # (n, H, W)
+    exact = torch.float32 if x.device.type == "mps" else torch.float64
+    at = (column + magnitude.double()[:, None, None] * row[:, None]).to(
+        x.device, exact
+    )  # (n, H, W)
     first = (at - 0.5).floor()
     taps = _cubic(at - 0.5 - first)
-    values = torch.zeros(x.shape, dtype=torch.float64, device=x.device)
+    values = torch.zeros(x.shape, dtype=exact, device=x.device)
     for step, weight in zip(range(-1, 3), taps, strict=True):
         place = (first + step).clamp(0, width - 1).long()[..., None].expand(-1, -1, -1, channels)
         values += weight[..., None] * x.gather(2, place)
