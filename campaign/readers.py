@@ -28,7 +28,7 @@ from labelproof.data.readers.published.locate import plain_npy, plain_torch
 from labelproof.judging.label_table import Names
 from labelproof.noise.label_files import corrupt_file
 from labelproof.pipeline import run as carry_out
-from labelproof.report.beside import read_beside
+from labelproof.report.end_of_run import read_beside
 from labelproof.report.facts import gather
 from labelproof.run_files import CALIBRATION, CROWD, LABELS_INDEX, MODEL, UNREADABLE
 from labelproof.runs import labels_index

@@ -34,7 +34,7 @@ from labelproof.process_memory import give_back
 from labelproof.recipes.recipe import chosen_method, chosen_net, with_views
 from labelproof.run_files import FOLDS, TENSORBOARD, TRIALS
 from labelproof.runs import folder as runfolder
-from labelproof.runs.held import hold, write_held
+from labelproof.runs.hold_reviewed import hold, write_held
 from labelproof.runs.journal import locked
 from labelproof.runs.prepare import Assembled, prepare
 from labelproof.runs.spec import RunSpec

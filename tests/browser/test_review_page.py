@@ -18,7 +18,7 @@ from made_runs import made_run, table
 
 from labelproof import pipeline
 from labelproof.report import write as write_report
-from labelproof.runs.seal import sealed
+from labelproof.runs.ownership import sealed
 from labelproof.runs.spec import RunSpec
 
 Serve = Callable[[Path], Server]

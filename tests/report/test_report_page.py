@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 from labelproof.cli.app import app
 from labelproof.errors import BadInput
 from labelproof.report import write
-from labelproof.runs.seal import sealed
+from labelproof.runs.ownership import sealed
 
 
 class Page(HTMLParser):

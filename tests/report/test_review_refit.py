@@ -18,7 +18,7 @@ from labelproof.errors import BadInput
 from labelproof.recipes.recipe import chosen_method
 from labelproof.review.corrected import export
 from labelproof.review.refit_job import Again
-from labelproof.runs.held import hold
+from labelproof.runs.hold_reviewed import hold
 from labelproof.runs.prepare import prepare
 from labelproof.runs.reread import read_again
 from labelproof.runs.reviewed import open_review

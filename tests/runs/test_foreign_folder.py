@@ -18,8 +18,8 @@ from labelproof.files import write_text
 from labelproof.runs.journal import Journal
 from labelproof.runs.labels_file import read_rows
 from labelproof.runs.load import with_named_encoder
+from labelproof.runs.ownership import sealed
 from labelproof.runs.reviewed import open_review
-from labelproof.runs.seal import sealed
 from labelproof.runs.votes_file import read_crowd, read_votes
 
 

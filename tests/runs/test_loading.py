@@ -24,8 +24,8 @@ from labelproof.data.readers.arrays import from_arrays
 from labelproof.judging.link import Link
 from labelproof.methods.ce import CrossEntropy
 from labelproof.nets import MLP
+from labelproof.runs.manifest import write_manifest
 from labelproof.runs.model import Model, model_of
-from labelproof.runs.seal import write_manifest
 from labelproof.training.protocol import Method
 from labelproof.views import ImageViews, RandAugment, VectorViews
 from tiny import CPU, Problem, blobs

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from labelproof.cli.app import app
 from labelproof.errors import BadInput
 from labelproof.runs.journal import locked
-from labelproof.runs.seal import is_own, sealed, visible
+from labelproof.runs.ownership import is_own, sealed, visible
 
 
 def invoke(*words: object):

@@ -9,7 +9,7 @@ from labelproof.data.task import Audit
 from labelproof.files import write_text
 from labelproof.judging.label_table import LabelRows
 from labelproof.judging.verdict import Judged
-from labelproof.report.beside import write_beside, write_measured
+from labelproof.report.end_of_run import write_beside, write_measured
 from labelproof.report.example_view import shown_from
 from labelproof.report.facts import Facts, gather
 from labelproof.report.health_measure import write_health

@@ -19,7 +19,7 @@ from labelproof.errors import BadInput
 from labelproof.files import written_whole
 from labelproof.report.example_view import Shown
 from labelproof.report.sentences import many
-from labelproof.review import forms
+from labelproof.review import corrected_file
 from labelproof.review.annotation_tools import has_files, write_tasks
 from labelproof.runs.reviewed import Reviewed
 
@@ -73,9 +73,9 @@ def check_out(review: Reviewed, out: Path) -> None:
 
 
 def _write_table(review: Reviewed, out: Path) -> None:
-    table = forms.table_of(review.record)
+    table = corrected_file.table_of(review.record)
     if table is not None:
-        forms.write_table(review, table, out)
+        corrected_file.write_table(review, table, out)
         return
     if out.suffix.lower() in (".parquet", ".pq"):
         raise BadInput(
@@ -92,14 +92,14 @@ def _write_table(review: Reviewed, out: Path) -> None:
 def _write_array(review: Reviewed, out: Path) -> None:
     data = review.record.get("data") or {}
     if data.get("source") == "npz" and data.get("path"):
-        forms.write_npz_labels(review, Path(data["path"]), data.get("label_key", "y"), out)
+        corrected_file.write_npz_labels(review, Path(data["path"]), data.get("label_key", "y"), out)
         return
     classes = review.classes
     gone = set(review.decisions.removed())
     labels = enumerate(review.corrected().tolist())
     names = [classes[code] for index, code in labels if index not in gone]
     whole = all(name.isdigit() for name in classes)
-    forms.save_array(np.array(names, dtype=np.int64 if whole else np.str_), out)
+    corrected_file.save_array(np.array(names, dtype=np.int64 if whole else np.str_), out)
 
 
 def _write_lines(review: Reviewed, out: Path) -> None:

@@ -24,9 +24,9 @@ from labelproof.data.readers.npz import read_arrays
 from labelproof.errors import BadInput
 from labelproof.files import written_whole
 from labelproof.judging.label_table import Codes
+from labelproof.runs.ownership import WITHHELD
 from labelproof.runs.reread import removed_before
 from labelproof.runs.reviewed import Reviewed
-from labelproof.runs.seal import WITHHELD
 from labelproof.runs.spec import spec_of
 
 TABLES = ("csv", "parquet")

@@ -23,7 +23,7 @@ from starlette.routing import Route
 from labelproof.errors import BadInput
 from labelproof.judging import wording
 from labelproof.judging.label_table import Codes, LabelRows
-from labelproof.report.beside import read_beside
+from labelproof.report.end_of_run import read_beside
 from labelproof.report.example_view import Picture, Shown
 from labelproof.review.by_class import open_places, read_wish, wishes_for
 from labelproof.review.corrected import export, in_words, usual_suffix

@@ -25,10 +25,10 @@ from labelproof.data.readers.table_files import (
 from labelproof.errors import BadInput
 from labelproof.files import written_whole
 from labelproof.report.example_view import files_of
-from labelproof.review.forms import kept_rows
+from labelproof.review.corrected_file import kept_rows
 from labelproof.runs.labels_file import Columns, label_columns, spread
+from labelproof.runs.ownership import WITHHELD
 from labelproof.runs.reviewed import Reviewed
-from labelproof.runs.seal import WITHHELD
 
 SUFFIXES = (".csv", ".tsv", *PARQUET)
 

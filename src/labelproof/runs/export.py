@@ -28,8 +28,9 @@ from labelproof.files import folder_written_whole, write_json, written_whole
 from labelproof.functional.waves import Waves, random_waves, with_waves
 from labelproof.run_files import RUN
 from labelproof.runs.load import Loaded, place_of
+from labelproof.runs.manifest import MODEL_PARTS, write_manifest
 from labelproof.runs.model import Model
-from labelproof.runs.seal import MODEL_PARTS, sealed, write_manifest
+from labelproof.runs.ownership import sealed
 from labelproof.views import ImageViews, VectorViews
 
 CLOSE = 1e-4  # how far the exported model may be from the original

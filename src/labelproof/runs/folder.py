@@ -48,10 +48,11 @@ from labelproof.run_files import (
     UNREADABLE,
 )
 from labelproof.runs.labels_file import write_rows
+from labelproof.runs.manifest import write_manifest
 from labelproof.runs.model import member_prefix
+from labelproof.runs.ownership import PARTS, sealed, visible
 from labelproof.runs.prepare import Assembled
 from labelproof.runs.schemas import RunRecord, SummaryRecord
-from labelproof.runs.seal import PARTS, sealed, visible, write_manifest
 from labelproof.runs.spec import RunSpec, spec_of
 from labelproof.runs.votes_file import write_votes
 from labelproof.training import ranks
@@ -231,7 +232,7 @@ def check_entries(folder: Path) -> None:
 def read_task(folder: Path, data: str | None = None) -> tuple[dict[str, Any], list[str], int]:
     """run.json of a folder, and of it the class names and the number of examples.
 
-    `data` is where the user says that the data of the run lies; see `runs.seal`.
+    `data` is where the user says that the data of the run lies; see `runs.ownership`.
     """
     record = visible(read_record(folder), data)
     return record, list(record["task"]["classes"]), record["task"]["size"]

@@ -31,9 +31,10 @@ from labelproof.nets import NETS
 from labelproof.nets.pretrained import is_timm
 from labelproof.run_files import CALIBRATION, MODEL
 from labelproof.runs.folder import read_record
+from labelproof.runs.manifest import check_manifest
 from labelproof.runs.model import Model, member_prefix
+from labelproof.runs.ownership import is_own
 from labelproof.runs.schemas import CalibrationRecord
-from labelproof.runs.seal import check_manifest, is_own
 from labelproof.runs.spec import frozen
 from labelproof.training.protocol import Method
 from labelproof.training.run import pick_device

@@ -19,8 +19,8 @@ from labelproof.data.task import Task
 from labelproof.errors import BadInput
 from labelproof.judging.label_table import LabelRows
 from labelproof.run_files import ENCODER, HELD, RUN
+from labelproof.runs.ownership import WITHHELD
 from labelproof.runs.schemas import Count
-from labelproof.runs.seal import WITHHELD
 from labelproof.runs.spec import spec_of
 from labelproof.views import VectorViews
 

@@ -20,8 +20,8 @@ from labelproof.files import read_json
 from labelproof.judging import How
 from labelproof.judging.suspects import Rule
 from labelproof.run_files import RUN
+from labelproof.runs.ownership import WITHHELD, visible
 from labelproof.runs.schemas import AnyRecord
-from labelproof.runs.seal import WITHHELD, visible
 from labelproof.training.run import Precision
 
 AUTO, FLAGSHIP = "auto", "dpc"
@@ -107,7 +107,7 @@ def read_spec(values: Any, where: Path) -> RunSpec:
 
 
 def load_spec(path: Path, data: str | None = None) -> RunSpec:
-    """The spec in a run.json or a folder; `data` is what the user names in its place (see seal)."""
+    """The spec in a run.json or a folder; `data` is what the user names in its place."""
     file = path / RUN if path.is_dir() else path
     record = visible(read_json(file, AnyRecord, "name another file"), data)
     spec = spec_of(record, file)
