@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from labelproof import report
@@ -29,7 +30,8 @@ from labelproof.judging.unseen import begun_beside, folds_after
 from labelproof.judging.verdict import Judged, judge
 from labelproof.nets import VECTOR_NETS
 from labelproof.nets.pretrained import colours, is_timm
-from labelproof.noise import parse_noise
+from labelproof.noise import NoiseSpec, apply_noise, parse_noise
+from labelproof.noise.apply_noise import INSTANCEWISE
 from labelproof.process_memory import give_back
 from labelproof.recipes.recipe import chosen_method, chosen_net, with_views
 from labelproof.run_files import FOLDS, TENSORBOARD, TRIALS
@@ -75,9 +77,30 @@ def read(
         raw: what `read_raw` gave, where that was called before.
     """
     data = raw if raw is not None else read_raw(spec, progress)
-    data = encoded(data, wanted_encoder(spec), cache=spec.reading.cache, progress=encoding)
+    data = _encoded(data, spec, encoding)
     test = load(spec.test, spec.reading, data, progress) if spec.test else None
     return Given(data=_compared(data, test or data.test, spec), test=test)
+
+
+def _encoded(data: Examples, spec: RunSpec, progress: Progress | None) -> Examples:
+    """The data as the network will see it; labels are as they were read."""
+    name, cache = wanted_encoder(spec), spec.reading.cache
+    seen = replace(data, labels=_labels_to_choose_by(data, spec)) if name == AUTO else data
+    return replace(encoded(seen, name, cache=cache, progress=progress), labels=data.labels)
+
+
+def _labels_to_choose_by(data: Examples, spec: RunSpec) -> Any:
+    """The labels that choose an encoder: with the noise that was asked for, or they are true.
+
+    Noise that depends on the examples is put in once they are encoded. Until then as many labels
+    are wrong at random.
+    """
+    if not spec.noise or data.labels is None or data.classes is None or data.votes is not None:
+        return data.labels
+    noise, y = parse_noise(spec.noise), np.asarray(data.labels, dtype=np.int64)
+    if noise.kind in INSTANCEWISE:
+        noise = NoiseSpec(kind="symmetric-exclusive", rate=noise.rate)
+    return apply_noise(noise, y, data.classes, None, spec.seed).labels
 
 
 def _compared(data: Examples, test: Examples | None, spec: RunSpec) -> Examples:

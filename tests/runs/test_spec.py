@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 
 from labelproof import load_model, pipeline
+from labelproof.data.examples import Examples
 from labelproof.data.readers import SourceOptions
 from labelproof.errors import BadInput
 from labelproof.pipeline import Given
 from labelproof.runs import folder
 from labelproof.runs.folder import finished
 from labelproof.runs.ownership import is_own
+from labelproof.runs.prepare import prepare
 from labelproof.runs.spec import RunSpec, load_spec, read_spec, spec_of
 
 FULL = RunSpec(
@@ -154,3 +156,25 @@ def test_a_kill_while_a_run_is_told_anew_leaves_it_to_be_continued(
     assert not finished(then)
     pipeline.run(then, resume=True)
     assert finished(then)
+
+
+@pytest.mark.parametrize("noise", ["symmetric:0.4", "instance:0.4"])
+def test_labels_before_added_noise_choose_no_encoder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, noise: str
+) -> None:
+    y = np.arange(200) % 4
+    np.savez(tmp_path / "d.npz", x=np.eye(200, 5, dtype=np.float32), y=y)
+    seen = []
+
+    def noted(examples: Examples, *_: object, **__: object) -> Examples:
+        seen.append(examples.labels)
+        return examples
+
+    monkeypatch.setattr(pipeline, "encoded", noted)
+    spec = RunSpec(data=str(tmp_path / "d.npz"), noise=noise)
+    data = pipeline.read(spec).data
+    assert data is not None
+    assert np.array_equal(data.labels, y)
+    given = prepare(data, noise=noise).task.y.numpy()
+    assert 50 < (seen[0] != y).sum() < 110
+    assert np.array_equal(seen[0], given) == (noise == "symmetric:0.4")
