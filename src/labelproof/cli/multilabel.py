@@ -25,11 +25,7 @@ from labelproof.runs.spec import RunSpec
 
 
 def runs_of(spec: RunSpec, wanted: Sequence[str], out: Path) -> dict[str, RunSpec]:
-    """A spec for each column, with the other columns left out of the features.
-
-    Raises:
-        BadInput: If the data is no table, or the columns are not there or hold no classes.
-    """
+    """A spec for each column, with the other columns left out of the features."""
     path = Path(str(spec.data))
     if path.suffix.lower() not in TABLES or not path.is_file():
         raise BadInput(

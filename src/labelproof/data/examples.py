@@ -167,11 +167,7 @@ class Examples:
 
 
 def without(examples: Examples, removed: Collection[int]) -> Examples:
-    """The examples but for some, by index; an example without a name keeps its number as one.
-
-    Raises:
-        BadInput: If an index is none of an example.
-    """
+    """The examples but for some, by index; an example without a name keeps its number as one."""
     if not removed:
         return examples
     if min(removed) < 0 or max(removed) >= len(examples):

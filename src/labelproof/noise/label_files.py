@@ -172,9 +172,6 @@ def find_labels(text: str, column: str | None, name: str) -> LabelColumn:
         text: The text; a byte-order mark may stand before it.
         column: Name of the label column; found by its usual names where None.
         name: What to call the file in a message.
-
-    Raises:
-        BadInput: If there are no rows, the column is not there, or a row has no label.
     """
     delimiter = _delimiter(text)
     rows = list(_rows(text, delimiter))

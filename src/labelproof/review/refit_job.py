@@ -36,11 +36,7 @@ class Again:
         return f"labelproof fit {data}--from {run} --reviewed {run} --out {out}"
 
     def spec(self) -> RunSpec:
-        """The run's own spec with the reviewed labels, into a folder of its own.
-
-        Raises:
-            BadInput: If nobody said where the data is.
-        """
+        """The run's own spec with the reviewed labels, into a folder of its own."""
         spec = load_spec(self._review.folder, self._review.named)
         if spec.data is None:
             raise BadInput(

@@ -40,11 +40,7 @@ def findings_of(review: Reviewed) -> Columns:
 
 
 def write_with_findings(review: Reviewed, out: Path) -> None:
-    """Write the table by the suffix of `out`: .csv, .tsv or .parquet.
-
-    Raises:
-        BadInput: If there is no such form, or the table has changed since the run.
-    """
+    """Write the table by the suffix of `out`: .csv, .tsv or .parquet."""
     suffix = out.suffix.lower()
     if suffix not in SUFFIXES:
         raise BadInput(

@@ -227,11 +227,7 @@ def check_pictures(data: bytes, network: nn.Module, encoding: PictureEncoding) -
 
 
 def check_close(there: Any, here: Tensor, most: float) -> None:
-    """Compare probabilities (B, C) of an exported model with those of the original.
-
-    Raises:
-        RunFailed: If one differs by more than `most`.
-    """
+    """Compare probabilities (B, C) of an exported model with those of the original."""
     apart = float((torch.from_numpy(there) - here).abs().max())
     if not apart <= most:
         raise RunFailed(

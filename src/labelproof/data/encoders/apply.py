@@ -44,9 +44,6 @@ def encoded(
             best; nothing for tables and vectors.
         cache: Folder for vectors; the user's cache folder where None.
         progress: Called with (done, all).
-
-    Raises:
-        BadInput: If the encoder is not there, or is for another kind of data.
     """
     if name == NONE:
         return examples

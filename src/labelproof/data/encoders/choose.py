@@ -112,9 +112,6 @@ def picture_encoder(name: str) -> PictureEncoder:
 
     Args:
         name: A built-in name, `timm:NAME`, `hf:NAME` or the path of an ONNX file.
-
-    Raises:
-        BadInput: If there is none of that name, or what it needs is not there.
     """
     if name in BUILT_IN:
         return BUILT_IN[name]

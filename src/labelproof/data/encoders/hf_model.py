@@ -64,11 +64,7 @@ def hf_pictures(name: str) -> HfEncoder:
 
 
 def hf_folder(name: str) -> Path:
-    """The folder of a model: as named, or in the hub's cache.
-
-    Raises:
-        BadInput: If there is none.
-    """
+    """The folder of a model: as named, or in the hub's cache."""
     if Path(name).is_dir():
         return Path(name).absolute()
     try:

@@ -70,11 +70,7 @@ class TextEncoder:
 
 
 def fit_texts(texts: Sequence[str], column: str, what: str) -> tuple[TextEncoder, Vectors]:
-    """Learn TF-IDF weights and a projection from training texts; also their vectors (N, D).
-
-    Raises:
-        BadInput: If there are no words in them.
-    """
+    """Learn TF-IDF weights and a projection from training texts; also their vectors (N, D)."""
     if not any(re.search(r"\w", text) for text in shortened(texts)):
         raise BadInput(
             f"expected texts in column {column!r} of {what}, but there are no words in them; "
@@ -224,11 +220,7 @@ def minilm_folder() -> Path | None:
 
 
 def use_minilm(column: str) -> TransformerEncoder:
-    """The sentence encoder that ships in a package.
-
-    Raises:
-        BadInput: If it is not installed.
-    """
+    """The sentence encoder that ships in a package."""
     folder = minilm_folder()
     if folder is None:
         raise BadInput(
@@ -267,11 +259,7 @@ def model_fingerprint(folder: Path) -> str:
 
 
 def load_transformer(encoder: TransformerEncoder) -> tuple[Any, Any]:
-    """Tokenizer and network of an encoder.
-
-    Raises:
-        BadInput: If they are not those of the training run any more.
-    """
+    """Tokenizer and network of an encoder."""
     folder = model_folder(encoder.model)
     if model_fingerprint(folder) != encoder.fingerprint:
         raise BadInput(

@@ -67,11 +67,7 @@ def timm_network(name: str, pretrained: bool = True) -> nn.Module:
 
 
 def import_timm() -> Any:
-    """The library timm.
-
-    Raises:
-        BadInput: If it is not installed, or torchvision, which it imports, does not work.
-    """
+    """The library timm."""
     try:
         return importlib.import_module("timm")
     except ImportError as error:

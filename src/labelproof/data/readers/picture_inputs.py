@@ -42,11 +42,7 @@ class Pictures:
 
 
 def prepare(blobs: Blobs, how: Reading, what: str = "the images") -> Pictures:
-    """Read all pictures once and make inputs of them; `what` is how sentences call them.
-
-    Raises:
-        BadInput: If there are none, or more than the tolerated share cannot be read.
-    """
+    """Read all pictures once and make inputs of them; `what` is how sentences call them."""
     options = how.options
     if not len(blobs):
         raise BadInput(f"expected images in {what}, but there are none; check the path")

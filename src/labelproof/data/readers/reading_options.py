@@ -64,11 +64,7 @@ MANY_ROWS = 10  # from which on values that are all different name rows, not gro
 
 
 def as_groups(values: Iterable[Any], what: str) -> list[str]:
-    """The group of every example.
-
-    Raises:
-        BadInput: If every example has one of its own.
-    """
+    """The group of every example."""
     names = [str(name) for name in values]
     if len(set(names)) == len(names) > MANY_ROWS:
         raise BadInput(

@@ -44,11 +44,7 @@ class Shard:
 
 
 def parse_shard(text: str) -> Shard:
-    """`2/8` is the second of eight shards.
-
-    Raises:
-        BadInput: If it is not of that form.
-    """
+    """`2/8` is the second of eight shards."""
     found = re.fullmatch(r"\s*(\d{1,5})\s*/\s*(\d{1,5})\s*", text)
     index, count = (int(found[1]), int(found[2])) if found else (0, 0)
     if not 1 <= index <= count:
