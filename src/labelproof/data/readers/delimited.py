@@ -71,7 +71,7 @@ def read_columns(path: Path, found: Layout, columns: Sequence[str]) -> list[list
 def pick(
     header: Sequence[str], wanted: str | None, usual: Sequence[str], path: Path, option: str
 ) -> str | None:
-    """The column an option names, or the first of the usual names; None if none of these is there."""
+    """The column an option names, or the first of the usual names; None if none is there."""
     if wanted is not None:
         if wanted not in header:
             alike = {name.casefold(): name for name in header}

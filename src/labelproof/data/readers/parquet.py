@@ -17,9 +17,9 @@ from labelproof.data.readers.column_roles import Roles, assign
 from labelproof.data.readers.file_names import printable
 from labelproof.data.readers.in_batches import column_of_lists, file_key
 from labelproof.data.readers.large_tables import TableSource, is_large, load_large
-from labelproof.data.readers.reading_options import Reading, SourceOptions
+from labelproof.data.readers.reading_options import EncodedRows, Reading, SourceOptions
 from labelproof.data.readers.sampling import seen, spread
-from labelproof.data.readers.table import EncodedRows, from_frame
+from labelproof.data.readers.table import from_frame
 from labelproof.data.readers.table_files import has_structure, read_parquet, reading_parquet
 from labelproof.errors import BadInput
 

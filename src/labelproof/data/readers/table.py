@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,7 @@ from labelproof.data.encoders.texts import (
     fit_texts,
     use_transformer,
 )
-from labelproof.data.examples import Captions, Examples, Inputs, in_memory
-from labelproof.data.labels import Encoded
+from labelproof.data.examples import Captions, Examples, in_memory
 from labelproof.data.readers.column_roles import (
     Roles,
     assign,
@@ -42,7 +41,13 @@ from labelproof.data.readers.delimited import is_number
 from labelproof.data.readers.file_names import FileBlobs, outside, printable
 from labelproof.data.readers.frames import WRITTEN, own_columns, own_note
 from labelproof.data.readers.image_folder import check_files, labelled_images
-from labelproof.data.readers.reading_options import Reading, SourceOptions, Told, as_groups
+from labelproof.data.readers.reading_options import (
+    EncodedRows,
+    Reading,
+    SourceOptions,
+    Told,
+    as_groups,
+)
 from labelproof.data.readers.sampling import seen, spread
 from labelproof.data.readers.table_files import (
     EXCEL,
@@ -130,7 +135,7 @@ def from_frame(
     ]
     missing = about.get("missing", missing_cells(features))
     about = {**about, "missing": missing, "warnings": warnings}
-    return _rows(beside, coded, encoded, about)
+    return beside.examples(encoded, coded, about)
 
 
 def _giveaways(features: Frame, labels: Any) -> list[str]:
@@ -187,34 +192,6 @@ def missing_cells(features: Frame) -> dict[str, int]:
     """How many cells are empty, by column; full columns are left out."""
     counts = features.isna().sum()
     return {str(name): int(count) for name, count in counts.items() if count}
-
-
-def _rows(beside: Told, coded: Encoded, encoded: EncodedRows, about: dict[str, Any]) -> Examples:
-    """Examples of encoded rows."""
-    encoder = encoded.encoder
-    return Examples(
-        x=encoded.inputs,
-        labels=coded.labels,
-        truth=coded.truth,
-        ids=beside.ids,
-        classes=coded.classes,
-        captions=encoded.captions,
-        encoder=encoder,
-        votes=beside.votes,
-        groups=beside.groups,
-        about=about if encoder is None else {**about, "encoding": encoder.describe()},
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class EncodedRows:
-    """Rows of a table as vectors."""
-
-    inputs: Inputs
-    encoder: TableEncoder | AnyTexts | None = None
-    captions: Sequence[str] | None = None
-    warnings: tuple[str, ...] = ()
-    left_out: Mapping[str, str] = field(default_factory=dict)  # columns, and why
 
 
 def _encode(
