@@ -227,17 +227,17 @@ def pick_annotators(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wide:
-    """A long table of votes made wide."""
+class VoteRows:
+    """Votes (N, A) with one row an example."""
 
-    ids: tuple[str, ...]  # N, in order of appearance
-    first: npt.NDArray[np.int64]  # (N,) row of the long table in which each id appears first
     annotators: tuple[str, ...]
-    cells: Cells  # (N, A)
-    notes: tuple[str, ...]
+    cells: Cells  # None where somebody did not vote
+    notes: tuple[str, ...] = ()
+    keys: Sequence[str] = ()  # what the table calls each example
+    first: npt.NDArray[np.int64] | None = None  # (N,) row of a long table that names it first
 
 
-def widen(ids: Cells, who: Cells, labels: Cells, *, what: str, first_row: int = 0) -> Wide:
+def widen(ids: Cells, who: Cells, labels: Cells, *, what: str, first_row: int = 0) -> VoteRows:
     """One row an example from one row a vote; the last of several answers of a person counts."""
     names = [_name(value) for value in ids]
     people = [_name(value) for value in who]
@@ -256,13 +256,9 @@ def widen(ids: Cells, who: Cells, labels: Cells, *, what: str, first_row: int = 
         if cells[cell] is not None:
             repeated[_name(cells[cell]) == _name(label)].append(f"{person} on {name}")
         cells[cell] = label
-    firsts = np.full(len(rows), -1, dtype=np.int64)
-    for place, name in enumerate(names):
-        if firsts[rows[name]] < 0:
-            firsts[rows[name]] = place
-    return Wide(
-        ids=tuple(rows),
-        first=firsts,
+    return VoteRows(
+        keys=tuple(rows),
+        first=np.unique([rows[name] for name in names], return_index=True)[1],
         annotators=tuple(annotators),
         cells=cells,
         notes=_repeats(repeated),
