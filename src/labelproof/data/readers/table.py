@@ -49,13 +49,7 @@ from labelproof.data.readers.reading_options import (
     as_groups,
 )
 from labelproof.data.readers.sampling import seen, spread
-from labelproof.data.readers.table_files import (
-    EXCEL,
-    LINES,
-    read_csv,
-    read_frame,
-    read_header,
-)
+from labelproof.data.readers.table_files import EXCEL, LINES, read_header, read_table
 from labelproof.data.readers.votes_beside import with_majority
 from labelproof.errors import BadInput
 
@@ -70,16 +64,9 @@ def load_table(path: Path, how: Reading) -> Examples:
     """Examples of a CSV, JSON lines or Excel file; options say what its columns are, or they do."""
     roles = assign(read_header(path), how, path)
     suffix = path.suffix.lower()
-    frame = read_frame(path) if suffix in (*LINES, *EXCEL) else read_csv(path, roles.named)
-    first_row = 1 if suffix in LINES else 2
-    about = {"source": _source(path), "path": str(path)}
-    return from_frame(frame, roles, how, about, first_row)
-
-
-def _source(path: Path) -> str:
-    suffix = path.suffix.lower()
-    names = {LINES: "jsonl", EXCEL: "excel"}
-    return next((name for suffixes, name in names.items() if suffix in suffixes), "csv")
+    source = "jsonl" if suffix in LINES else "excel" if suffix in EXCEL else "csv"
+    about, first_row = {"source": source, "path": str(path)}, 1 if suffix in LINES else 2
+    return from_frame(read_table(path, roles.named), roles, how, about, first_row)
 
 
 def from_frame(
