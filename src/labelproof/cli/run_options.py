@@ -119,6 +119,6 @@ def plan(
     if os.environ.get("RANK", "0") != "0":
         return  # of several processes that torchrun started, the first speaks
     with paused():
-        from labelproof.cli.plan import plan_as_asked
+        from labelproof.cli.plan_lines import plan_as_asked
 
     plan_as_asked(ctx, details, show_views)
