@@ -21,7 +21,7 @@ from labelproof.data.encoders.choose import (
 from labelproof.data.encoders.encode import BATCH, default_cache
 from labelproof.data.encoders.encoder_protocol import Progress
 from labelproof.data.encoders.picture_encoding import encode_pictures, with_vectors
-from labelproof.data.encoders.text_choice import TEXT_NAMES, encode_texts, noted
+from labelproof.data.encoders.text_choice import TEXT_NAMES, encode_texts
 from labelproof.data.encoders.texts import AnyTexts
 from labelproof.data.encoders.timm_model import TIMM
 from labelproof.data.examples import Examples, Repeated, Resident
@@ -74,7 +74,7 @@ def _pictures(examples: Examples, name: str, cache: Path, progress: Progress | N
     encoder = picture_encoder(DEFAULT if name == AUTO else name)
     if name == AUTO:
         decision = worth_encoding(examples, encoder)
-        examples = noted(examples, decision.why)
+        examples = examples.noted([decision.why], "notes")
         if not decision.encode:
             return examples
     return encode_pictures(examples, encoder, cache, progress)

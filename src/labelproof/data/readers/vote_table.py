@@ -171,8 +171,7 @@ def annotator_names(table: Any) -> tuple[str, ...]:
 
 def voted(examples: Examples, coded: EncodedVotes) -> Examples:
     """Examples that were read with the majority as their labels, together with the votes."""
-    notes = [*coded.votes.notes, *examples.about.get("warnings", ())]
-    return replace(examples, votes=coded.votes, about={**examples.about, "warnings": notes})
+    return replace(examples.noted(coded.votes.notes, last=False), votes=coded.votes)
 
 
 def _refuse_targets(table: npt.NDArray[np.float64], what: str) -> None:
