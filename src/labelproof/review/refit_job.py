@@ -46,11 +46,7 @@ class Again:
         return replace(spec, reviewed=self._review.folder, out=self._out)
 
     def start(self) -> None:
-        """Start the fit, unless one runs already.
-
-        Raises:
-            BadInput: If one does, or if nobody said where the data is.
-        """
+        """Start the fit, unless one runs already."""
         if self._process and self._process.poll() is None:
             raise BadInput("a fit is running already.")
         self._out = self._free()

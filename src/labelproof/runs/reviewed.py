@@ -54,11 +54,7 @@ class Reviewed:
 
 
 def open_review(folder: Path, write: bool = False, data: str | None = None) -> Reviewed:
-    """Read a finished run and its decisions; with `write`, more of them can be taken.
-
-    Raises:
-        BadInput: If a file is missing or damaged, or a decision makes no sense.
-    """
+    """Read a finished run and its decisions; with `write`, more of them can be taken."""
     record, classes, size = read_task(folder, data)
     rows = read_rows(folder, classes, size)
     known = _known(rows, classes)

@@ -108,11 +108,7 @@ DEFAULT = LITE2.name
 
 
 def picture_encoder(name: str) -> PictureEncoder:
-    """The encoder that a name stands for.
-
-    Args:
-        name: A built-in name, `timm:NAME`, `hf:NAME` or the path of an ONNX file.
-    """
+    """The encoder of a built-in name, `timm:NAME`, `hf:NAME` or the path of an ONNX file."""
     if name in BUILT_IN:
         return BUILT_IN[name]
     if name.startswith(TIMM):

@@ -53,11 +53,7 @@ def encode(
     cache: Path | None = None,
     progress: Progress | None = None,
 ) -> Resident:
-    """Vectors of all pictures; they are kept in the cache folder, if there is one.
-
-    Raises:
-        BadInput: If the encoder cannot be opened, or gives numbers that are not finite.
-    """
+    """Vectors of all pictures; they are kept in the cache folder, if there is one."""
     key, work = encoding_key(x, encoder.digest, str(encoder.rule)), _Lazy(encoder)
 
     def make(rows: range) -> Half:

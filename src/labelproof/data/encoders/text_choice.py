@@ -35,11 +35,7 @@ SAMPLE = 400  # texts that decide
 def encode_texts(
     examples: Examples, name: str, cache: Path | None, progress: Progress | None
 ) -> Examples:
-    """Texts, which were read as TF-IDF vectors, as the encoder `name` makes them.
-
-    Raises:
-        BadInput: If there is no such encoder of texts, or what it needs is not there.
-    """
+    """Texts, which were read as TF-IDF vectors, as the encoder `name` makes them."""
     words, texts = examples.encoder, examples.captions
     if not isinstance(words, TextEncoder) or texts is None:
         return examples  # encoded by a transformer of the user's choice already

@@ -27,11 +27,7 @@ class TimmEncoder(NetworkEncoder):
 
 
 def timm_pictures(name: str) -> TimmEncoder:
-    """The encoder `timm:name`.
-
-    Raises:
-        BadInput: If timm, the network or its weights are not there.
-    """
+    """The encoder `timm:name`."""
     network: Any = timm_network(name)
     return TimmEncoder(
         name=f"{TIMM}{name}",

@@ -151,11 +151,7 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def check_rows(path: Path, found: Layout) -> None:
-    """Refuse a CSV of which some rows have fewer or more cells than its header.
-
-    Raises:
-        BadInput: The sentence names the first such row.
-    """
+    """Refuse a CSV of which some rows have fewer or more cells than its header."""
     with reading(path), path.open(encoding=found.encoding, newline="") as file:
         for _ in _even_rows(file, path, found):
             pass

@@ -87,11 +87,7 @@ def write_shard(folder: Path, shard: Shard, examples: Examples) -> Path:
 
 
 def load_shards(folder: Path, merge: bool = False) -> Examples:
-    """All shards of a folder as one set, in the order of the data they were made of.
-
-    Raises:
-        BadInput: If one is missing, damaged, or of other data or another encoder.
-    """
+    """All shards of a folder as one set, in the order of the data they were made of."""
     paths = _complete(folder)
     parts = [read_arrays(path, set(ARRAYS))[0] for path in paths]
     about = _agreed(paths, parts)

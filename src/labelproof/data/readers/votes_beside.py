@@ -43,11 +43,7 @@ SHOWN = 3  # ids in a note
 
 
 def votes_beside(table: Path, options: SourceOptions, ids: Sequence[str]) -> VoteRows:
-    """Read the votes of a table for the examples with these ids.
-
-    Raises:
-        BadInput: If a column is missing, or no row is about an example of the data.
-    """
+    """Read the votes of a table for the examples with these ids."""
     found, what = layout(table), printable(table.name)
     name = options.id_column if options.id_column in found.header else None
     key = required(found.header, name, IDS, table, "--id-column", "ids")
@@ -136,11 +132,7 @@ def _matched(read: VoteRows, ids: Sequence[str], what: str) -> VoteRows:
 
 
 def together(one: VoteRows, other: VoteRows, ids: Sequence[str]) -> VoteRows:
-    """Two tables of votes as one.
-
-    Raises:
-        BadInput: If somebody's votes differ between the two.
-    """
+    """Two tables of votes as one."""
     people = tuple(dict.fromkeys((*one.annotators, *other.annotators)))
     cells = np.full((len(ids), len(people)), None, dtype=object)
     for table in (one, other):
