@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from torch import Tensor
 
 from labelproof.data.examples import Examples
@@ -29,7 +30,7 @@ from labelproof.data.labels import (
 from labelproof.data.merged_names import merged
 from labelproof.data.readers.frames import own_columns
 from labelproof.data.readers.vote_remarks import listed_names, maybe_multilabel, vote_notes
-from labelproof.data.votes import BLANK, Votes, majority, votes_from_codes
+from labelproof.data.votes import BLANK, Votes, majority
 from labelproof.errors import BadInput
 
 Cells = npt.NDArray[Any]
@@ -105,9 +106,10 @@ def encode_votes(
             "give examples of another class"
         )
     plain = tuple(str(name) for name in annotators)
-    found = votes_from_codes(codes[some], plain)
+    table_of = torch.from_numpy(codes)
+    found = Votes(table=table_of[torch.from_numpy(some)], annotators=plain)
     told = (*notes, *vote_notes(found, classes), *maybe_multilabel(found, classes))
-    votes = votes_from_codes(codes, plain, told)
+    votes = Votes(table=table_of, annotators=plain, notes=told)
     labels = np.where(some, majority(votes, len(classes)).numpy(), UNLABELLED)
     known = _spread(encode(columns[1], classes, what=what), some) if truth is not None else None
     return EncodedVotes(votes=votes, labels=labels, truth=known, classes=classes)
