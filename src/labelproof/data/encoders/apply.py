@@ -73,9 +73,9 @@ def _misfit(name: str, meant: str, have: str, fitting: str) -> BadInput:
 def _pictures(examples: Examples, name: str, cache: Path, progress: Progress | None) -> Examples:
     encoder = picture_encoder(DEFAULT if name == AUTO else name)
     if name == AUTO:
-        decision = worth_encoding(examples, encoder)
-        examples = examples.noted([decision.why], "notes")
-        if not decision.encode:
+        worth, why = worth_encoding(examples, encoder)
+        examples = examples.noted([why], "notes")
+        if not worth:
             return examples
     return encode_pictures(examples, encoder, cache, progress)
 
@@ -100,9 +100,9 @@ def glance(examples: Examples, name: str) -> Glance:
         return Glance(examples=examples)
     encoder = picture_encoder(DEFAULT if name == AUTO else name)
     if name == AUTO:
-        decision = worth_encoding(examples, encoder, SAMPLE)
-        if not decision.encode:
-            return Glance(examples=examples, why=decision.why)
+        worth, why = worth_encoding(examples, encoder, SAMPLE)
+        if not worth:
+            return Glance(examples=examples, why=why)
     work = encoder.open()
     rows = torch.linspace(0, len(examples) - 1, min(FEW, len(examples))).long()
     few = examples.x.take(rows).numpy()  # from first to last: neighbours may stand for one picture
