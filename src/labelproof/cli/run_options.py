@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 import typer
 
@@ -65,9 +66,10 @@ def fit(
     Example: labelproof fit digits --noise symmetric:0.4
     """
     with paused():
-        from labelproof.cli.fit import fit_as_asked
+        from labelproof.cli.fit import fit_spec
+        from labelproof.cli.specs import spec_from
 
-    fit_as_asked(ctx, multilabel, resume)
+    fit_spec(spec_from(ctx), command=tuple(sys.argv), multilabel=multilabel, resume=resume)
 
 
 def plan(
