@@ -70,12 +70,8 @@ def encode_votes(
     Args:
         cells: Numbers or names; blank, NaN or -1 where somebody did not vote.
         annotators: A names.
-        truth: True labels (N,), where known.
-        names: Names of classes 0..C-1, for integer votes.
-        what: How sentences call the votes.
-        first_row: Number of the first row as the user counts.
+        truth: As for `encode_labels`, like names, what, first_row and merge.
         notes: What is known already that a person should be told.
-        merge: Whether names that differ in capitals or blanks alone are one class.
         skip: Whether an example without a vote gets the code -1 instead of a refusal.
         advice: What else to do about examples without a vote, for the end of a sentence.
     """
@@ -105,14 +101,14 @@ def encode_votes(
             f"expected at least two classes in {what}, but everybody says {str(given[0])!r}; "
             "give examples of another class"
         )
-    plain = tuple(str(name) for name in annotators)
-    table_of = torch.from_numpy(codes)
-    found = Votes(table=table_of[torch.from_numpy(some)], annotators=plain)
+    votes = Votes(table=torch.from_numpy(codes), annotators=tuple(map(str, annotators)))
+    found = votes.part(torch.from_numpy(some))
     told = (*notes, *vote_notes(found, classes), *maybe_multilabel(found, classes))
-    votes = Votes(table=table_of, annotators=plain, notes=told)
     labels = np.where(some, majority(votes, len(classes)).numpy(), UNLABELLED)
     known = _spread(encode(columns[1], classes, what=what), some) if truth is not None else None
-    return EncodedVotes(votes=votes, labels=labels, truth=known, classes=classes)
+    return EncodedVotes(
+        votes=replace(votes, notes=told), labels=labels, truth=known, classes=classes
+    )
 
 
 def _spread(codes: Codes, some: npt.NDArray[np.bool_]) -> Codes:
