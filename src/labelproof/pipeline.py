@@ -107,8 +107,7 @@ def _compared(data: Examples, test: Examples | None, spec: RunSpec) -> Examples:
     """The data, with a warning if the test data, which is not a published set's, repeats it."""
     if test is None or test.labels is None or spec.data in NAMES:
         return data
-    warnings = [*data.about.get("warnings", ()), *trained_on(data, test)]
-    return replace(data, about={**data.about, "warnings": warnings})
+    return data.noted(trained_on(data, test))
 
 
 def read_raw(spec: RunSpec, progress: Progress | None = None) -> Examples:

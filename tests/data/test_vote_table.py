@@ -85,7 +85,7 @@ def test_long_becomes_wide_and_the_last_answer_counts() -> None:
     who = np.array(["ann", "bob", "ann", "ann", "bob", "bob"], object)
     label = np.array(["cat", "cat", "cat", "dog", "dog", "cat"], object)
     wide = widen(ids, who, label, what="votes.csv")
-    assert wide.ids == ("p1", "p2")
+    assert wide.keys == ("p1", "p2")
     assert wide.annotators == ("ann", "bob")
     assert wide.cells.tolist() == [["cat", "cat"], ["dog", "dog"]]
     assert wide.first.tolist() == [0, 2]

@@ -165,12 +165,15 @@ NAMES = (
     "lambda_u",
     "yardstick",
 )
+CURVES = ("beta", "gamma")  # which share a file
 
 
 def experiment(name: str) -> Experiment:
     """The experiment called `name`."""
     if name not in NAMES:
         raise BadInput(f"there is no experiment {name!r}; {nearest(name, list(NAMES))}.")
-    found = importlib.import_module(f"labelproof.bench.experiments.{name}").EXPERIMENT
+    shared = name in CURVES
+    module = importlib.import_module(f"labelproof.bench.experiments.{'curves' if shared else name}")
+    found = module.EXPERIMENTS[name] if shared else module.EXPERIMENT
     assert isinstance(found, Experiment)
     return found

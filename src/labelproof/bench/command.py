@@ -60,9 +60,12 @@ def bench_as_asked(given: Mapping[str, Any]) -> None:
     if given["dry_run"]:
         _estimate(asked, picked)
     elif given["print_cells"]:
-        _print_cells(asked, picked)
+        for command in cell_commands(asked, picked, out / "cells"):
+            typer.echo(command)
     elif cell is not None:
-        _run_alone(cells, cell, out / "cells", asked.jobs, asked.launcher)
+        if error := run_one(cells, cell, out / "cells", asked.jobs, asked.launcher):
+            raise RunFailed(f"the cell {cell} failed: {error}")
+        typer.echo(f"finished: {out / 'cells' / cell}")
     else:
         with alone(out):
             sys.exit(_run(asked, cells, [] if given["collect"] else picked))
@@ -93,17 +96,6 @@ def _estimate(asked: Asked, picked: list[Cell]) -> None:
     show_estimates(picked, sources.out / "cells", asked.jobs, Console(), sources.stand_ins)
     if asked.launcher == "torchrun":
         typer.echo(SINGLE)
-
-
-def _print_cells(asked: Asked, picked: list[Cell]) -> None:
-    for command in cell_commands(asked, picked, asked.sources.out / "cells"):
-        typer.echo(command)
-
-
-def _run_alone(cells: list[Cell], name: str, runs: Path, jobs: int, launcher: Launcher) -> None:
-    if error := run_one(cells, name, runs, jobs, launcher):
-        raise RunFailed(f"the cell {name} failed: {error}")
-    typer.echo(f"finished: {runs / name}")
 
 
 def _run(asked: Asked, cells: list[Cell], picked: list[Cell]) -> int:

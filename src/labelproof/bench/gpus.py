@@ -24,11 +24,7 @@ def visible(environment: Mapping[str, str] = os.environ) -> tuple[str, ...]:
 
 
 def use_only(device: str, environment: MutableMapping[str, str] = os.environ) -> None:
-    """Let this process and those it starts see only what `--device` names.
-
-    Raises:
-        BadInput: If there is no such device.
-    """
+    """Let this process and those it starts see only what `--device` names."""
     if device == "auto":
         return
     there = visible(environment)

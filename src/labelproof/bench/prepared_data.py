@@ -46,14 +46,21 @@ def vectors_file(sources: Sources, label_sets: tuple[str, ...]) -> Path:
     path = sources.data.resolve()
     if not path.is_file():
         raise BadInput(f"expected an .npz of vectors at {sources.data}, but no file is there.")
-    _, shapes = read_arrays(path, set())
-    missing = [k for k in ("x", "x_test", "y_test", "clean", *label_sets) if k not in shapes]
+    wanted = ("x", "x_test", "y_test", "clean", *label_sets)
+    _found(path, wanted, "add them, or restrict the label sets with --labels.", read=False)
+    return path
+
+
+def _found(path: Path, wanted: Sequence[str], advice: str, read: bool = True) -> Arrays:
+    """Arrays of an .npz that must all be there."""
+    found, shapes = read_arrays(path, set(wanted if read else ()))
+    missing = [key for key in dict.fromkeys(wanted) if key not in shapes]
     if missing:
         raise BadInput(
-            f"expected the arrays {', '.join(dict.fromkeys(missing))} in {path.name}, but it holds "
-            f"{', '.join(sorted(shapes))}; add them, or restrict the label sets with --labels."
+            f"expected the arrays {', '.join(missing)} in {path.name}, but it holds "
+            f"{', '.join(sorted(shapes))}; {advice}"
         )
-    return path
+    return found
 
 
 def has_vectors(path: Path | None) -> bool:
@@ -87,14 +94,8 @@ def measurable(sources: Sources) -> Path:
     """The .npz that `--data` names, as it is, if it has what a run is measured by."""
     assert sources.data is not None
     path = sources.data.resolve()
-    _, shapes = read_arrays(path, set())
-    missing = [key for key in ("y", "x_test", "y_test") if key not in shapes]
-    if missing:
-        raise BadInput(
-            f"expected x, y, x_test and y_test in {path.name}, but {' and '.join(missing)} "
-            f"{'is' if len(missing) == 1 else 'are'} not among {', '.join(sorted(shapes))}; add "
-            "labels to train on, and examples with right labels to measure by."
-        )
+    advice = "add labels to train on, and examples with right labels to measure by."
+    _found(path, ("y", "x_test", "y_test"), advice, read=False)
     return path
 
 
@@ -239,13 +240,7 @@ def _from_folder(folder: Path) -> dict[str, npt.NDArray[Any]]:
 def _from_npz(path: Path) -> dict[str, npt.NDArray[Any]]:
     if not path.is_file():
         raise BadInput(f"expected CIFAR-10 at {path}, but nothing is there; name another --data.")
-    found, shapes = read_arrays(path, set(IMAGE_KEYS))
-    missing = [key for key in IMAGE_KEYS if key not in found]
-    if missing:
-        raise BadInput(
-            f"expected the arrays {', '.join(missing)} in {path.name}, but it holds "
-            f"{', '.join(sorted(shapes))}; save CIFAR-10 under these names."
-        )
+    found = _found(path, IMAGE_KEYS, "save CIFAR-10 under these names.")
     train, labels, test, test_labels = (found[key] for key in IMAGE_KEYS)
     for name, images in (("train_images", train), ("test_images", test)):
         if images.dtype != np.uint8 or images.shape[1:] != (32, 32, 3):

@@ -128,7 +128,7 @@ def embed_as_asked(ctx: typer.Context, shard: str, out: Path) -> None:
     part = parse_shard(shard)
     spec = spec_from(ctx)
     name = DEFAULT if spec.encoder == AUTO else spec.encoder
-    reading = replace(spec.reading, shard=(part.index, part.count) if part.count > 1 else None)
+    reading = replace(spec.reading, shard=part if part[1] > 1 else None)
     given = read(replace(spec, encoder=name, reading=reading))
     examples = given.data
     if examples is None or not isinstance(examples.encoder, PictureEncoding):

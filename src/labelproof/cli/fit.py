@@ -13,14 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import typer
 from rich.console import Console
 
 from labelproof import pipeline
 from labelproof.cli.multilabel import runs_of
 from labelproof.cli.plan_lines import run_line, scratch_lines
 from labelproof.cli.read_data import read
-from labelproof.cli.specs import spec_from
 from labelproof.errors import Note
 from labelproof.judging import wording
 from labelproof.report.facts import read_history
@@ -36,11 +34,6 @@ from labelproof.training.log import reporter_for
 from labelproof.training.ranks import Ranks
 
 PATIENCE, MEASURED = 3.0, 256  # seconds and examples for telling how long a run takes
-
-
-def fit_as_asked(ctx: typer.Context, multilabel: list[str] | None, resume: bool) -> None:
-    """Train as the options of the command say."""
-    fit_spec(spec_from(ctx), command=tuple(sys.argv), multilabel=multilabel, resume=resume)
 
 
 def fit_spec(

@@ -11,25 +11,13 @@ from labelproof.data.labels import encode_labels
 from labelproof.data.readers import SourceOptions
 from labelproof.data.readers.dispatch import TABLES
 from labelproof.data.readers.file_names import printable
-from labelproof.data.readers.table_files import (
-    EXCEL,
-    LINES,
-    PARQUET,
-    read_csv,
-    read_frame,
-    read_header,
-    read_parquet,
-)
+from labelproof.data.readers.table_files import LINES, PARQUET, read_header, read_table
 from labelproof.errors import BadInput
 from labelproof.runs.spec import RunSpec
 
 
 def runs_of(spec: RunSpec, wanted: Sequence[str], out: Path) -> dict[str, RunSpec]:
-    """A spec for each column, with the other columns left out of the features.
-
-    Raises:
-        BadInput: If the data is no table, or the columns are not there or hold no classes.
-    """
+    """A spec for each column, with the other columns left out of the features."""
     path = Path(str(spec.data))
     if path.suffix.lower() not in TABLES or not path.is_file():
         raise BadInput(
@@ -63,13 +51,7 @@ def runs_of(spec: RunSpec, wanted: Sequence[str], out: Path) -> dict[str, RunSpe
 
 def _check_labels(path: Path, columns: Sequence[str], reading: SourceOptions) -> None:
     """Refuse a column without classes before anything is trained on another."""
-    suffix = path.suffix.lower()
-    if suffix in PARQUET:
-        frame = read_parquet(path, columns)
-    elif suffix in (*LINES, *EXCEL):
-        frame = read_frame(path)
-    else:
-        frame = read_csv(path, columns)
+    suffix, frame = path.suffix.lower(), read_table(path, columns)
     for name in columns:
         encode_labels(
             frame[name].to_numpy(dtype=object),

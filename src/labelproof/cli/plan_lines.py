@@ -1,14 +1,26 @@
-"""What `labelproof plan` says, line by line; `fit` uses some of it."""
+"""`labelproof plan`: what was understood of the data, and what a run on it would take.
+
+`fit` says some of its lines too.
+"""
 
 from __future__ import annotations
 
+import math
+import os
 from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
+import typer
+from rich.console import Console
 
-from labelproof.data.encoders.apply import Glance
-from labelproof.data.encoders.choose import AUTO, DEFAULT
+from labelproof import pipeline
+from labelproof.cli.read_data import read_like, read_raw
+from labelproof.cli.specs import spec_from
+from labelproof.data.encoders.apply import Glance, glance
+from labelproof.data.encoders.choose import AUTO, DEFAULT, NONE
 from labelproof.data.encoders.columns import Column, TableEncoder
 from labelproof.data.encoders.picture_encoding import PictureEncoding
 from labelproof.data.encoders.text_choice import BOTH, WORDS
@@ -16,18 +28,56 @@ from labelproof.data.encoders.texts import MINILM, AnyTexts, TextEncoder, minilm
 from labelproof.data.examples import Examples
 from labelproof.data.readers.duplicates import find_duplicates, trained_on
 from labelproof.data.readers.file_names import printable
-from labelproof.data.readers.sampling import SAMPLE
+from labelproof.data.readers.sampling import SAMPLE, standing_for_all
 from labelproof.data.task import Task
 from labelproof.judging.crossfit import FEWEST, fold_count
-from labelproof.runs.forecast import HOUR, Forecast, calibrated_by_folds, duration
+from labelproof.runs.forecast import HOUR, Forecast, calibrated_by_folds, duration, forecast
 from labelproof.runs.prepare import Assembled
 from labelproof.training.settings import settings_of
-from labelproof.views import VectorViews
+from labelproof.views import VectorViews, views_sheet
 
 MINILM_SECONDS = 0.015  # a text on one core; loading it to measure takes longer than a plan may
 SHOWN = 10  # classes, duplicates and files listed one by one
 STAY = ("parquet", "hugging face")  # sources of rows that need not be in memory
 MOST_BYTES = 300e6  # of inputs that are compared with each other
+
+
+ROWS = 4000  # rows of a table that are read closely; pictures see `sampling`
+
+
+def plan_as_asked(ctx: typer.Context, details: bool, show_views: Path | None) -> None:
+    """Show what the options of the command would do."""
+    console = Console(soft_wrap=True, highlight=False, markup=False)
+    spec = spec_from(ctx)
+    part = replace(spec, reading=replace(spec.reading, sample=ROWS))
+    read = read_raw(part)
+    raw = standing_for_all(read)
+    test = read_like(spec.test, part.reading, read) if spec.test else read.test
+    tested = len(standing_for_all(test)) if test is not None else 0
+    name = NONE if show_views else pipeline.wanted_encoder(spec)
+    seen = glance(raw, name)
+    parts = pipeline.assemble(part, pipeline.Given(data=seen.examples))
+    task = parts.prepared.task
+    lines = [
+        data_line(raw, task, spec.reading.memory_gb),
+        class_line(task),
+        *file_lines(raw, tested, named=spec.test is not None),
+        *duplicate_lines(read, test),
+    ]
+    console.print(
+        "\n".join([*lines, *column_lines(read), *encoder_line(seen, name), run_line(parts)])
+    )
+    with Console(stderr=True).status("measuring a few batches"):
+        encoding = seen.seconds + text_seconds(seen, name)
+        coming = forecast(parts, encoding * (1 + tested / len(raw)))
+    console.print("\n".join(time_lines(coming, parts)))
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        console.print("note: the time is that of a single process")
+    if details:
+        console.print("\n".join(detail_lines(parts, coming)))
+    if show_views:
+        views_sheet(task.x, task.views, show_views, torch.Generator().manual_seed(spec.seed))
+        console.print(f"Views:   {show_views}")
 
 
 def data_line(examples: Examples, task: Task, memory_gb: float) -> str:
@@ -77,7 +127,7 @@ def file_lines(examples: Examples, tested: int, named: bool) -> list[str]:
 
 def duplicate_lines(examples: Examples, test: Examples | None = None) -> list[str]:
     """Equal inputs, those with different labels one by one, and test data that is trained on."""
-    one = 4 * float(_numbers(examples))
+    one = 4 * math.prod(examples.x.shape)
     if SAMPLE in examples.about:
         told = examples.about[SAMPLE]
         few = f"{told['read']} of {told['of']} examples"
@@ -101,13 +151,6 @@ def duplicate_lines(examples: Examples, test: Examples | None = None) -> list[st
         ]
         lines.append(f"  same bytes, different labels: {_first(each)}")
     return [*lines, *shared]
-
-
-def _numbers(examples: Examples) -> int:
-    count = 1
-    for edge in examples.x.shape:
-        count *= edge
-    return count
 
 
 def encoder_line(seen: Glance, name: str) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 import typer
 
@@ -65,9 +66,10 @@ def fit(
     Example: labelproof fit digits --noise symmetric:0.4
     """
     with paused():
-        from labelproof.cli.fit import fit_as_asked
+        from labelproof.cli.fit import fit_spec
+        from labelproof.cli.specs import spec_from
 
-    fit_as_asked(ctx, multilabel, resume)
+    fit_spec(spec_from(ctx), command=tuple(sys.argv), multilabel=multilabel, resume=resume)
 
 
 def plan(
@@ -119,6 +121,6 @@ def plan(
     if os.environ.get("RANK", "0") != "0":
         return  # of several processes that torchrun started, the first speaks
     with paused():
-        from labelproof.cli.plan import plan_as_asked
+        from labelproof.cli.plan_lines import plan_as_asked
 
     plan_as_asked(ctx, details, show_views)

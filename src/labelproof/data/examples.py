@@ -165,13 +165,15 @@ class Examples:
     def __len__(self) -> int:
         return len(self.x)
 
+    def noted(self, notes: Sequence[str], kind: str = "warnings", last: bool = True) -> Examples:
+        """The same with more of the notes that a person is shown, after the others or before."""
+        before = self.about.get(kind, ())
+        told = [*before, *notes] if last else [*notes, *before]
+        return replace(self, about={**self.about, kind: told}) if notes else self
+
 
 def without(examples: Examples, removed: Collection[int]) -> Examples:
-    """The examples but for some, by index; an example without a name keeps its number as one.
-
-    Raises:
-        BadInput: If an index is none of an example.
-    """
+    """The examples but for some, by index; an example without a name keeps its number as one."""
     if not removed:
         return examples
     if min(removed) < 0 or max(removed) >= len(examples):

@@ -165,11 +165,7 @@ def several_in_one(labels: Codes, classes: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def refuse_missing(values: npt.NDArray[Any], what: str) -> None:
-    """Refuse labels of which some are None or not a number; others are not looked at.
-
-    Raises:
-        BadInput: The sentence says how many, and where the first are.
-    """
+    """Refuse labels of which some are None or not a number; others are not looked at."""
     if values.dtype.kind == "f":
         missing = np.isnan(values)
     elif values.dtype.kind == "O":

@@ -8,12 +8,8 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
-
-from labelproof.errors import BadInput
 
 BLANK = -1  # the code of a vote that was not given
 
@@ -88,15 +84,3 @@ def tied(votes: Votes, classes: int) -> Tensor:
     """(N,) bool: examples whose majority the tie rule had to decide."""
     counts = vote_counts(votes, classes)
     return (counts == counts.max(1, keepdim=True).values).sum(1) > 1
-
-
-def votes_from_codes(
-    table: npt.NDArray[np.int64], annotators: tuple[str, ...], notes: tuple[str, ...] = ()
-) -> Votes:
-    """A record of checked codes (N, A), -1 for blanks; needs two annotators and some overlap."""
-    if table.ndim != 2 or table.shape[1] != len(annotators):
-        raise BadInput(
-            f"expected one column of votes for each of {len(annotators)} annotators, "
-            f"but the shape is {table.shape}; name every column"
-        )
-    return Votes(table=torch.from_numpy(table.astype(np.int64)), annotators=annotators, notes=notes)

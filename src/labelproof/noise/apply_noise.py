@@ -115,11 +115,7 @@ def _asymmetric(count: int) -> str:
 
 
 def read_matrix(path: Path, count: int) -> Floats:
-    """A transition matrix from `.npy`, or from CSV with commas or semicolons and no header.
-
-    Raises:
-        BadInput: If the file cannot be read or does not hold a matrix of `count` classes.
-    """
+    """A transition matrix from `.npy`, or from CSV with commas or semicolons and no header."""
     try:
         if path.suffix == ".npy":
             matrix = read_npy(read_regular(path, LARGEST_MATRIX))

@@ -141,11 +141,7 @@ def from_matrix(y: Labels, matrix: npt.ArrayLike, rng: np.random.Generator) -> N
 
 
 def checked_matrix(matrix: npt.ArrayLike) -> Floats:
-    """A transition matrix with rows that sum to one.
-
-    Raises:
-        BadInput: If it is not square, or a row is not a distribution (to within 0.001).
-    """
+    """A transition matrix with rows that sum to one."""
     rows = np.asarray(matrix, dtype=np.float64)
     if rows.ndim != 2 or rows.shape[0] != rows.shape[1]:
         raise BadInput(f"A transition matrix is square, classes by classes, but got {rows.shape}.")

@@ -44,7 +44,6 @@ def instance(
     cut to [0, 1]; the wrong class follows a softmax of x W, with a random matrix W for each class.
 
     Args:
-        inputs: The N inputs.
         scaling: "raw" takes the numbers as stored (pixels 0 to 255), as published, which makes the
             softmax nearly one-hot; "standard" standardises them, which spreads the wrong labels.
         shared: One matrix for all classes (CORES).
@@ -103,18 +102,9 @@ def pmd(
 
 
 def probe_probabilities(inputs: Inputs, y: Labels, num_classes: int, seed: int) -> Floats:
-    """Class probabilities for `pmd` from a quick model that never saw the example it judges.
+    """Class probabilities (N, C) for `pmd` from a quick model that never saw the example it judges.
 
     Images are shrunk to 8 x 8; then 64 principal components, logistic regression and three folds.
-
-    Args:
-        inputs: The N inputs.
-        y: Labels to learn, (N,).
-        num_classes: C.
-        seed: Decides the folds.
-
-    Returns:
-        Probabilities, (N, C).
     """
     from sklearn.decomposition import PCA
     from sklearn.linear_model import LogisticRegression

@@ -166,16 +166,7 @@ class LabelColumn:
 
 
 def find_labels(text: str, column: str | None, name: str) -> LabelColumn:
-    """Find the labels of a CSV text.
-
-    Args:
-        text: The text; a byte-order mark may stand before it.
-        column: Name of the label column; found by its usual names where None.
-        name: What to call the file in a message.
-
-    Raises:
-        BadInput: If there are no rows, the column is not there, or a row has no label.
-    """
+    """Find the labels of a CSV text, in a column of this or a usual name."""
     delimiter = _delimiter(text)
     rows = list(_rows(text, delimiter))
     if not rows:

@@ -72,11 +72,7 @@ def record(
 
 
 def checked(y: Labels, num_classes: int, rate: float) -> Ints:
-    """The labels as int64, after a check of what the caller gave.
-
-    Raises:
-        BadInput: If a label is not one of the classes or the rate is not a share.
-    """
+    """The labels as int64, after a check of what the caller gave."""
     labels = np.asarray(y)
     if num_classes < 2:
         raise BadInput("Noise needs at least two classes, but the labels name only one.")
@@ -95,11 +91,7 @@ def checked(y: Labels, num_classes: int, rate: float) -> Ints:
 
 
 def check_rate(rate: float) -> None:
-    """Refuse a rate that is not between 0 and 1.
-
-    Raises:
-        BadInput: If it is not.
-    """
+    """Refuse a rate that is not between 0 and 1."""
     if not 0 <= rate <= 1:
         hint = f"; for {rate:g} per cent give {rate / 100:g}" if 1 < rate <= 100 else ""
         raise BadInput(f"A noise rate is a share between 0 and 1, but got {rate:g}{hint}.")

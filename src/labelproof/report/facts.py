@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from labelproof.csv_files import plain
+from labelproof.csv_files import read_columns
 from labelproof.errors import BadInput
 from labelproof.files import LARGEST, parse_json, read_json, read_regular
 from labelproof.judging.label_table import Codes, LabelRows
@@ -155,9 +153,5 @@ def read_history(folder: Path) -> list[dict[str, Any]]:
 def _unreadable(path: Path) -> list[tuple[str, str]]:
     if not path.is_file():
         return []
-    try:
-        text = read_regular(path, LARGEST).decode("utf-8")
-        rows = list(csv.reader(io.StringIO(text, newline="")))[1:]
-    except (csv.Error, UnicodeError) as error:
-        raise BadInput(f"{path} is damaged ({error}); {RESTORE}.") from None
-    return [(plain(row[0]), plain(row[1])) for row in rows if len(row) == 2]
+    cells = read_columns(path, ("path", "reason"))
+    return list(zip(cells["path"], cells["reason"], strict=True))

@@ -62,15 +62,12 @@ class Pair:
 
 def render(facts: Facts, shown: Shown, note: str | None = None) -> str:
     """The report as HTML; `note` says why pictures are missing, if they are."""
-    env = environment()
-    style = env.get_template("style.css").render() + env.get_template("report.css").render()
-    style += filter_rules(len(facts.classes))
     classes = health(facts)
     typed = facts.record.get("command") or ()
     drawing, whole = figures.confusion(flow(facts), facts.classes)
-    return env.get_template("report.html").render(
-        style=style,
-        style_hash=base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
+    template = environment().get_template("report.html")
+    return template.render(
+        **styled(filter_rules(len(facts.classes))),
         name=words.data_name(facts),
         facts=facts,
         done=words.done(facts),
@@ -106,6 +103,14 @@ def render(facts: Facts, shown: Shown, note: str | None = None) -> str:
         health=health_view(facts, shown),
         command=shlex.join(["labelproof", *map(str, typed[1:])]) if typed else "",
     )
+
+
+def styled(rules: str = "") -> dict[str, str]:
+    """The style of a page, with these rules too, and its hash, without which nothing is applied."""
+    env = environment()
+    style = env.get_template("style.css").render() + env.get_template("report.css").render() + rules
+    digest = hashlib.sha256(style.encode()).digest()
+    return {"style": style, "style_hash": base64.b64encode(digest).decode()}
 
 
 @functools.cache  # compiling the templates takes longer than filling them

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,7 @@ from labelproof.csv_files import safe, write_csv
 from labelproof.files import write_text
 from labelproof.judging.label_table import LabelRows
 from labelproof.judging.wording import filled_up
-from labelproof.report.page import environment, wrong_share
+from labelproof.report.page import environment, styled, wrong_share
 from labelproof.run_files import LABELS, REPORT
 from labelproof.runs.folder import read_summary, read_task
 from labelproof.runs.labels_file import read_rows
@@ -25,12 +23,10 @@ def write_joint(folder: Path, runs: Mapping[str, Path], data: str) -> Path:
     """Write labels.csv of all columns, the most suspicious first, and a report.html of links."""
     tables = {name: _rows(run) for name, run in runs.items()}
     _write_labels(folder / LABELS, tables)
-    env = environment()
-    style = env.get_template("style.css").render() + env.get_template("report.css").render()
     columns = [_line(name, run, *tables[name]) for name, run in runs.items()]
-    page = env.get_template("several.html").render(
-        style=style,
-        style_hash=base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
+    template = environment().get_template("several.html")
+    page = template.render(
+        **styled(),
         name=data,
         columns=columns,
         notes=any(column["doubts"] for column in columns),

@@ -126,11 +126,7 @@ SUSPECT = "suspect"
 
 
 def write_samples(review: Reviewed, out: Path) -> None:
-    """Write every example with its picture file, the most suspicious label first.
-
-    Raises:
-        BadInput: If the examples are no picture files, or the files are not at hand.
-    """
+    """Write every example with its picture file, the most suspicious label first."""
     files = files_of(review.record, review.rows)
     if files is None:
         raise BadInput(

@@ -48,11 +48,7 @@ class Answers:
 
 
 def import_answers(review: Reviewed, path: Path) -> Answers:
-    """Read answers and add them to the decisions as one step.
-
-    Raises:
-        BadInput: If the file cannot be read, or holds no answer about this run.
-    """
+    """Read answers and add them to the decisions as one step."""
     found = read_answers(review, path)
     if found.wishes:
         review.decisions.decide(found.wishes)

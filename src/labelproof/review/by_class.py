@@ -56,11 +56,7 @@ def open_places(queue: Queue, query: Query) -> list[int]:
 def wishes_for(
     rows: LabelRows, classes: Sequence[str], places: Sequence[int], act: str, label: str | None
 ) -> list[dict[str, Any]]:
-    """A decision for each row: to keep, to accept (where a suggestion is clear), or one class.
-
-    Raises:
-        BadInput: If the act or the class is unknown.
-    """
+    """A decision for each row: to keep, to accept (where a suggestion is clear), or one class."""
     if act not in ACTS:
         raise BadInput(f"labels can be decided by {', '.join(ACTS)}, not by {act!r}.")
     if act == "change" and label not in classes:

@@ -25,11 +25,7 @@ from labelproof.runs.reviewed import Reviewed
 
 
 def export(review: Reviewed, out: Path, shown: Shown | None = None) -> None:
-    """Write the corrected labels of a run in the form that the suffix of `out` names.
-
-    Raises:
-        BadInput: If there is no such form, or the data the form needs is gone.
-    """
+    """Write the corrected labels of a run in the form that the suffix of `out` names."""
     check_out(review, out)
     writers: dict[str, Callable[[], None]] = {
         ".json": lambda: write_tasks(review, out, shown or Shown()),

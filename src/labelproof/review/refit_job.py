@@ -36,11 +36,7 @@ class Again:
         return f"labelproof fit {data}--from {run} --reviewed {run} --out {out}"
 
     def spec(self) -> RunSpec:
-        """The run's own spec with the reviewed labels, into a folder of its own.
-
-        Raises:
-            BadInput: If nobody said where the data is.
-        """
+        """The run's own spec with the reviewed labels, into a folder of its own."""
         spec = load_spec(self._review.folder, self._review.named)
         if spec.data is None:
             raise BadInput(
@@ -50,11 +46,7 @@ class Again:
         return replace(spec, reviewed=self._review.folder, out=self._out)
 
     def start(self) -> None:
-        """Start the fit, unless one runs already.
-
-        Raises:
-            BadInput: If one does, or if nobody said where the data is.
-        """
+        """Start the fit, unless one runs already."""
         if self._process and self._process.poll() is None:
             raise BadInput("a fit is running already.")
         self._out = self._free()

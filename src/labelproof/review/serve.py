@@ -32,11 +32,7 @@ def serve(desk: Desk, listener: socket.socket, ready: Callable[[str], None]) -> 
 
 
 def bind(port: int | None) -> socket.socket:
-    """A socket on the loopback address; None takes a free port.
-
-    Raises:
-        BadInput: If the port cannot be had.
-    """
+    """A socket on the loopback address; None takes a free port."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -24,7 +24,7 @@ from labelproof.errors import BadInput
 from labelproof.judging import wording
 from labelproof.judging.label_table import Codes, LabelRows
 from labelproof.report.end_of_run import read_beside
-from labelproof.report.example_view import Picture, Shown
+from labelproof.report.example_view import Shown
 from labelproof.review.by_class import open_places, read_wish, wishes_for
 from labelproof.review.corrected import export, in_words, usual_suffix
 from labelproof.review.guard import Guard
@@ -71,7 +71,7 @@ class Desk:
         self.beside = read_beside(review.folder, classes, size)
         first = review.rows.index[:5].tolist()
         self.pictures = any(shown.picture(index, EDGES[0]) is not None for index in first)
-        self.picture = functools.lru_cache(KEPT_PICTURES)(self._picture)
+        self.picture = functools.lru_cache(KEPT_PICTURES)(shown.picture)
 
     def row(self, place: int) -> dict[str, Any]:
         """One label as the page needs it."""
@@ -114,7 +114,7 @@ class Desk:
         found.sort(key=lambda pair: -pair[1])
         return [(self.review.classes[code], sure) for code, sure in found]
 
-    def judge_again(self) -> None:
+    def judge_again(self) -> dict[str, Any]:
         """Fit the noise model to the decisions and put the list in a new order."""
         rows = judged_again(self.review)
         late = np.isin(rows.index, list(self.review.decided())) & self.rows.suspect
@@ -123,6 +123,11 @@ class Desk:
         self.rows, self.queue = rows, queue
         for index, decision in list(self.review.decisions.latest.items()):
             self.queue.mark(index, decision)  # some may have come while the model was fitted
+        return {"progress": self.queue.progress()}
+
+    def undo(self) -> dict[str, Any]:
+        """Take back the last step."""
+        return self.touched(self.review.decisions.undo())
 
     def _queue(self, rows: LabelRows, by_suspicion: Codes | None = None) -> Queue:
         order = gain_order(self.review, rows)
@@ -154,11 +159,7 @@ class Desk:
                 f"the filter now shows {len(wishes)} open labels, not {count}; look at them again."
             )
         self.review.decisions.decide(wishes)
-        self.judge_again()
-        return {"count": len(wishes), "progress": self.queue.progress()}
-
-    def _picture(self, index: int, edge: int) -> Picture | None:
-        return self.shown.picture(index, edge)
+        return {"count": len(wishes), **self.judge_again()}
 
 
 def make_app(desk: Desk, *, token: str, port: int) -> Starlette:
@@ -176,15 +177,18 @@ def make_app(desk: Desk, *, token: str, port: int) -> Starlette:
             route("/icon.svg", _file("icon.svg")),
             route("/api/run", _json(lambda request: _run(desk))),
             route("/api/rows", _json(lambda request: _rows(desk, request))),
-            route("/api/similar/{index:int}", _json(lambda request: _similar(desk, request))),
+            route(
+                "/api/similar/{index:int}",
+                _json(lambda request: {"rows": desk.similar(request.path_params["index"])}),
+            ),
             route("/api/again", _json(lambda request: desk.again.status())),
             route("/picture/{index:int}/{edge:int}", functools.partial(_picture, desk)),
             route("/export/{suffix}", functools.partial(_download, desk)),
-            route("/api/decide", functools.partial(_decide, desk), "POST"),
-            route("/api/decide-all", functools.partial(_decide_all, desk), "POST"),
-            route("/api/judge", functools.partial(_judge, desk), "POST"),
-            route("/api/undo", functools.partial(_undo, desk), "POST"),
-            route("/api/again", functools.partial(_start, desk), "POST"),
+            route("/api/decide", _posted(lambda body: _decide(desk, body)), "POST"),
+            route("/api/decide-all", _posted(desk.decide_all), "POST"),
+            route("/api/judge", _posted(lambda body: desk.judge_again()), "POST"),
+            route("/api/undo", _posted(lambda body: desk.undo()), "POST"),
+            route("/api/again", _posted(lambda body: _start(desk)), "POST"),
         ],
         middleware=[Middleware(Guard, token=token, port=port)],
         exception_handlers={
@@ -217,6 +221,13 @@ def _json(work: Callable[[Request], Any]) -> Handler:
     return send
 
 
+def _posted(work: Callable[[dict[str, Any]], Any]) -> Handler:
+    async def send(request: Request) -> Response:
+        return JSONResponse(await run_in_threadpool(work, await _body(request)))
+
+    return send
+
+
 def _run(desk: Desk) -> dict[str, Any]:
     return {
         "folder": str(desk.review.folder),
@@ -244,10 +255,6 @@ def _rows(desk: Desk, request: Request) -> dict[str, Any]:
     }
 
 
-def _similar(desk: Desk, request: Request) -> dict[str, Any]:
-    return {"rows": desk.similar(request.path_params["index"])}
-
-
 async def _picture(desk: Desk, request: Request) -> Response:
     index, edge = request.path_params["index"], request.path_params["edge"]
     if edge not in EDGES or index >= len(desk.review.rows):
@@ -259,38 +266,18 @@ async def _picture(desk: Desk, request: Request) -> Response:
     return Response(picture.data, media_type=picture.kind, headers=headers)
 
 
-async def _decide(desk: Desk, request: Request) -> Response:
-    body = await _body(request)
+def _decide(desk: Desk, body: dict[str, Any]) -> dict[str, Any]:
     wishes = body.get("decisions")
     if not isinstance(wishes, list) or not all(isinstance(wish, dict) for wish in wishes):
         raise BadInput("expected a list of decisions.")
-    indices = await run_in_threadpool(desk.review.decisions.decide, wishes)
-    return JSONResponse(desk.touched(indices))
+    return desk.touched(desk.review.decisions.decide(wishes))
 
 
-async def _decide_all(desk: Desk, request: Request) -> Response:
-    body = await _body(request)
-    return JSONResponse(await run_in_threadpool(desk.decide_all, body))
-
-
-async def _judge(desk: Desk, request: Request) -> Response:
-    await _body(request)
-    await run_in_threadpool(desk.judge_again)
-    return JSONResponse({"progress": desk.queue.progress()})
-
-
-async def _undo(desk: Desk, request: Request) -> Response:
-    await _body(request)
-    indices = await run_in_threadpool(desk.review.decisions.undo)
-    return JSONResponse(desk.touched(indices))
-
-
-async def _start(desk: Desk, request: Request) -> Response:
-    await _body(request)
+def _start(desk: Desk) -> dict[str, Any]:
     if not desk.review.decisions.labels():
         raise BadInput("decide about at least one label first.")
-    await run_in_threadpool(desk.again.start)
-    return JSONResponse(desk.again.status())
+    desk.again.start()
+    return desk.again.status()
 
 
 async def _download(desk: Desk, request: Request) -> Response:

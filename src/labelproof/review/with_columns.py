@@ -14,14 +14,7 @@ from labelproof.csv_files import safe, write_csv
 from labelproof.data.optional_packages import need
 from labelproof.data.readers.file_names import printable
 from labelproof.data.readers.huggingface import is_saved_dataset, training_part
-from labelproof.data.readers.table_files import (
-    EXCEL,
-    LINES,
-    PARQUET,
-    read_csv,
-    read_frame,
-    read_header,
-)
+from labelproof.data.readers.table_files import PARQUET, read_header, read_table
 from labelproof.errors import BadInput
 from labelproof.files import written_whole
 from labelproof.report.example_view import files_of
@@ -40,11 +33,7 @@ def findings_of(review: Reviewed) -> Columns:
 
 
 def write_with_findings(review: Reviewed, out: Path) -> None:
-    """Write the table by the suffix of `out`: .csv, .tsv or .parquet.
-
-    Raises:
-        BadInput: If there is no such form, or the table has changed since the run.
-    """
+    """Write the table by the suffix of `out`: .csv, .tsv or .parquet."""
     suffix = out.suffix.lower()
     if suffix not in SUFFIXES:
         raise BadInput(
@@ -113,13 +102,9 @@ def _frame(review: Reviewed, as_text: bool) -> Any:
     source = _source(review)
     if source is None or not source.is_file() or source.suffix.lower() == ".npz":
         return pandas.DataFrame({**_names(review), **findings_of(review)})
-    suffix = source.suffix.lower()
-    if suffix in PARQUET:
+    if source.suffix.lower() in PARQUET:
         return _arrow(review).to_pandas()
-    if suffix in (*LINES, *EXCEL):
-        frame = read_frame(source)
-    else:
-        frame = read_csv(source, read_header(source) if as_text else ())
+    frame = read_table(source, read_header(source) if as_text else ())
     file = _file_column(review)
     files = frame[file].tolist() if file else [""] * len(frame)
     return frame.assign(**_fitted(review, files, source))

@@ -18,7 +18,6 @@ from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
 import labelproof
-from labelproof.data.encoders.encoder_protocol import Batch
 from labelproof.data.encoders.module_graph import graph_bytes
 from labelproof.data.encoders.onnx_graphs import joined
 from labelproof.data.encoders.picture_encoding import PictureEncoding
@@ -33,7 +32,8 @@ from labelproof.runs.model import Model
 from labelproof.runs.ownership import sealed
 from labelproof.views import ImageViews, VectorViews
 
-CLOSE = 1e-4  # how far the exported model may be from the original
+CLOSE = 1e-4  # how far the exported model may be from the original,
+CLOSE_PICTURES = 1e-3  # and with an encoder before it
 KEPT = ("format", "labelproof", "method", "settings", "net", "task", "views", "versions")
 
 
@@ -142,10 +142,15 @@ def export_onnx(model: Model, out: Path, encoding: PictureEncoding | None = None
         about = {**about, "kind": "images", "encoder": encoding.name, "pictures": shape}
     onnx.helper.set_model_props(made, about)
     data = made.SerializeToString()
-    if encoding is not None:
-        check_pictures(data, whole, encoding)
-    else:
-        _compare(runtime, data, whole, model)
+    session = runtime.InferenceSession(data, providers=["CPUExecutionProvider"])
+    encoder = encoding.encoder().open() if encoding else None
+    for size in (1, 5):
+        x = _example(model, size) if encoding is None else _pictures(size, encoding)
+        (there,) = session.run(["probabilities"], {"x": x.numpy()})
+        if encoder:
+            x = torch.from_numpy(encoder(x.numpy())).half().float()
+        with torch.no_grad():
+            check_close(there, whole(x), CLOSE_PICTURES if encoder else CLOSE)
     with written_whole(out) as aside:
         aside.write_bytes(data)
 
@@ -184,16 +189,6 @@ def _example(model: Model, size: int) -> Tensor:
     return torch.randn(shape, generator=rng) * spread + torch.as_tensor(views.mean)
 
 
-def _compare(runtime: Any, data: bytes, whole: nn.Module, model: Model) -> None:
-    session = runtime.InferenceSession(data, providers=["CPUExecutionProvider"])
-    for size in (1, 5):
-        x = _example(model, size)
-        (there,) = session.run(["probabilities"], {"x": x.numpy()})
-        with torch.no_grad():
-            check_close(there, whole(x), CLOSE)
-
-
-CLOSE_PICTURES = 1e-3  # how far the exported file may be from `predict`
 FLOAT, HALF = 1, 10  # ONNX's numbers of the types
 
 
@@ -210,29 +205,8 @@ def with_encoder(network: Any, encoding: PictureEncoding) -> Any:
     return made
 
 
-def check_pictures(data: bytes, network: nn.Module, encoding: PictureEncoding) -> None:
-    """Compare the file with the encoder and the network it was made of.
-
-    Raises:
-        RunFailed: If they differ.
-    """
-    runtime = need("onnxruntime", "export", "the check of the exported model")
-    session = runtime.InferenceSession(data, providers=["CPUExecutionProvider"])
-    encoder = encoding.encoder().open()
-    for size in (1, 3):
-        pictures = example_pictures(size, encoding.shape)
-        (there,) = session.run(["probabilities"], {"x": pictures})
-        vectors = torch.from_numpy(encoder(pictures)).half().float()
-        with torch.no_grad():
-            check_close(there, network(vectors), CLOSE_PICTURES)
-
-
 def check_close(there: Any, here: Tensor, most: float) -> None:
-    """Compare probabilities (B, C) of an exported model with those of the original.
-
-    Raises:
-        RunFailed: If one differs by more than `most`.
-    """
+    """Compare probabilities (B, C) of an exported model with those of the original."""
     apart = float((torch.from_numpy(there) - here).abs().max())
     if not apart <= most:
         raise RunFailed(
@@ -241,10 +215,10 @@ def check_close(there: Any, here: Tensor, most: float) -> None:
         )
 
 
-def example_pictures(size: int, shape: tuple[int, ...]) -> Batch:
+def _pictures(size: int, encoding: PictureEncoding) -> Tensor:
     """Pictures drawn at random."""
-    drawn = np.random.default_rng(size).integers(0, 256, (size, *shape), dtype=np.uint8)
-    return np.asarray(drawn)
+    drawn = np.random.default_rng(size).integers(0, 256, (size, *encoding.shape), dtype=np.uint8)
+    return torch.from_numpy(drawn)
 
 
 def _halved(onnx: Any, model: Any) -> Any:

@@ -217,9 +217,6 @@ def check_entries(folder: Path) -> None:
     """Make sure that a folder holds ordinary files and folders alone.
 
     A link could make a command read or overwrite a file that the user never named.
-
-    Raises:
-        BadInput: If there is a link, a pipe or a device.
     """
     for entry in os.scandir(folder):
         if not (entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)):

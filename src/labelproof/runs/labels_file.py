@@ -54,11 +54,7 @@ def _cells(
 
 
 def read_rows(folder: Path, classes: Sequence[str], size: int) -> LabelRows:
-    """Read labels.csv of a run folder, by its index where there is one.
-
-    Raises:
-        BadInput: If the file is missing, damaged, or not of these classes and so many examples.
-    """
+    """Read labels.csv of a run folder, by its index where there is one."""
     path = folder / LABELS
     if not path.is_file():
         raise BadInput(

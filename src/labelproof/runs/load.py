@@ -231,11 +231,7 @@ IN_PACKAGES = re.compile(r"timm:[A-Za-z0-9_.]+")  # names of models; `local-dir:
 
 
 def with_named_encoder(like: Examples, record: Mapping[str, Any], named: str | None) -> Examples:
-    """What new data must look like, with an encoder that may be opened, `named` or not.
-
-    Raises:
-        BadInput: If the folder names a file that this user never did.
-    """
+    """What new data must look like, with an encoder that may be opened, `named` or not."""
     encoder = like.encoder
     place = place_of(encoder)
     if encoder is None or place is None:

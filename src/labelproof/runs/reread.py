@@ -26,11 +26,7 @@ from labelproof.views import VectorViews
 
 
 def read_held(folder: Path, record: Mapping[str, Any]) -> dict[int, str]:
-    """Labels that were held fixed in a run, by index; none in most runs.
-
-    Raises:
-        BadInput: If there should be some, but the list is missing or damaged.
-    """
+    """Labels that were held fixed in a run, by index; none in most runs."""
     if not record.get("reviewed"):
         return {}
     path = folder / HELD

@@ -54,18 +54,10 @@ class Reviewed:
 
 
 def open_review(folder: Path, write: bool = False, data: str | None = None) -> Reviewed:
-    """Read a finished run and its decisions; with `write`, more of them can be taken.
-
-    Raises:
-        BadInput: If a file is missing or damaged, or a decision makes no sense.
-    """
+    """Read a finished run and its decisions; with `write`, more of them can be taken."""
     record, classes, size = read_task(folder, data)
     rows = read_rows(folder, classes, size)
-    known = _known(rows, classes)
+    given = Names(classes, rows.labels())
+    known = Known(ids=rows.names(), given=given, classes=frozenset(classes))
     decisions = open_decisions(folder, known) if write else read_decisions(folder, known)
     return Reviewed(folder=folder, record=record, rows=rows, decisions=decisions, named=data)
-
-
-def _known(rows: LabelRows, classes: list[str]) -> Known:
-    given = Names(classes, rows.labels())
-    return Known(ids=rows.names(), given=given, classes=frozenset(classes))

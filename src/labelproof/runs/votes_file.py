@@ -42,11 +42,7 @@ def write_votes(folder: Path, ended: Judged, ids: Sequence[str] | None) -> None:
 
 
 def read_crowd(folder: Path, classes: int) -> dict[str, Any] | None:
-    """Annotators and their confusion matrices; None where nobody voted.
-
-    Raises:
-        BadInput: If the file is damaged.
-    """
+    """Annotators and their confusion matrices; None where nobody voted."""
     path = folder / CROWD
     if not path.is_file():
         return None
@@ -63,11 +59,7 @@ def read_crowd(folder: Path, classes: int) -> dict[str, Any] | None:
 def read_votes(
     folder: Path, classes: Sequence[str], size: int
 ) -> dict[int, list[tuple[str, str, float]]]:
-    """Who said what about each example, by index, with the probability that it is right.
-
-    Raises:
-        BadInput: If the file is damaged.
-    """
+    """Who said what about each example, by index, with the probability that it is right."""
     path = folder / VOTES
     said: dict[int, list[tuple[str, str, float]]] = {}
     if not path.is_file():

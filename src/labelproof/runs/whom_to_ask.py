@@ -102,11 +102,7 @@ def expected_right(likely: Numbers, confusion: Numbers) -> Numbers:
 
 
 def advisers(folder: Path, classes: Sequence[str], size: int) -> Advisers | None:
-    """The annotators of a run; None where one person labelled.
-
-    Raises:
-        BadInput: If a file is damaged.
-    """
+    """The annotators of a run; None where one person labelled."""
     crowd = read_crowd(folder, len(classes))
     if crowd is None:
         return None

@@ -33,7 +33,6 @@ from labelproof.data.labels import refuse_missing, several_in_one
 from labelproof.data.merged_names import alike, merged
 from labelproof.data.readers.arrays import as_inputs
 from labelproof.data.readers.frames import (
-    Handed,
     are_pictures,
     are_texts,
     from_features,
@@ -289,10 +288,10 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         X, own = without_own(X)
         _tell(own if reset else ())
         if are_texts(X, like):
-            return from_texts(Handed(x=X, y=_blank(X, like), name="X"), like)
+            return from_texts(X, like, "X").examples({"source": "texts"})
         if needs_encoding(X, like):
             self._checked(X, reset=reset, skip_check_array=True)
-            return from_features(Handed(x=X, y=_blank(X, like), name="X"), like)
+            return from_features(X, like, "X").examples({"source": "frame"})
         if are_pictures(X):
             X = stacked(X, None if reset else self._size)
         if getattr(X, "ndim", 2) > 2:
@@ -390,8 +389,3 @@ def _tell(notes: Iterable[str]) -> None:
     """Notes as warnings, at the line that calls `fit`."""
     for note in notes:
         warn(note, Note, stacklevel=5)
-
-
-def _blank(X: Any, like: Examples | None) -> Array | None:
-    """Labels that stand for the real ones, which are checked apart from the inputs."""
-    return np.arange(len(X)) % 2 if like is None else None

@@ -8,7 +8,7 @@ logits, and selection by loss against selection by margin.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -37,42 +37,28 @@ HUMAN = "worst"  # the label set of vectors unless told
 TINY_SIZES = {"warmup": 5, "ramp": 3.0, "epochs": 12}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Column:
-    """Data with its noise, and the run of a method on it."""
-
-    name: str
-    spec: Callable[[str], RunSpec]
-
-
 def cells(scale: Scale, sources: Sources, seeds: int) -> list[Cell]:
     """Both methods on the same data, for every seed."""
     methods = chosen("method", sources.methods, tuple(METHODS), tuple(METHODS))
-    return crossed(
-        columns(scale, sources),
-        methods,
-        lambda column, method: seeded(METHODS[method], column.name, column.spec(method), seeds),
-    )
+    found = columns(scale, sources)
+    return crossed(found, methods, lambda name, m: seeded(METHODS[m], name, found[name](m), seeds))
 
 
-def columns(scale: Scale, sources: Sources) -> list[Column]:
-    """What is trained on at each scale; images as in the other experiments, to share their runs."""
+def columns(scale: Scale, sources: Sources) -> dict[str, Callable[[str], RunSpec]]:
+    """The run of a method on the data of each column; images are those of other experiments."""
     if sources.labels and not of_vectors(scale, sources):
         raise BadInput("overconfidence takes --labels on vectors alone: --scale small, --data.")
     if scale == "tiny":
-        return [Column(name="digits sym. 40%", spec=partial(tiny, epochs=sources.epochs))]
+        return {"digits sym. 40%": partial(tiny, epochs=sources.epochs)}
     if of_vectors(scale, sources):
         labels = chosen("label set", sources.labels, LABEL_SETS[1:], (HUMAN,))
         settings = human_settings(scale, sources, labels)
     else:
         settings = synthetic_settings(scale, sources, (RECIPE,))
-    return [
-        Column(
-            name=setting.column,
-            spec=partial(trained, setting, scale=scale, sources=sources),
-        )
+    return {
+        setting.column: partial(trained, setting, scale=scale, sources=sources)
         for setting in settings
-    ]
+    }
 
 
 def trained(setting: Setting, method: str, scale: Scale, sources: Sources) -> RunSpec:

@@ -21,7 +21,7 @@ from labelproof.data.encoders.choose import (
 from labelproof.data.encoders.encode import BATCH, default_cache
 from labelproof.data.encoders.encoder_protocol import Progress
 from labelproof.data.encoders.picture_encoding import encode_pictures, with_vectors
-from labelproof.data.encoders.text_choice import TEXT_NAMES, encode_texts, noted
+from labelproof.data.encoders.text_choice import TEXT_NAMES, encode_texts
 from labelproof.data.encoders.texts import AnyTexts
 from labelproof.data.encoders.timm_model import TIMM
 from labelproof.data.examples import Examples, Repeated, Resident
@@ -44,9 +44,6 @@ def encoded(
             best; nothing for tables and vectors.
         cache: Folder for vectors; the user's cache folder where None.
         progress: Called with (done, all).
-
-    Raises:
-        BadInput: If the encoder is not there, or is for another kind of data.
     """
     if name == NONE:
         return examples
@@ -76,9 +73,9 @@ def _misfit(name: str, meant: str, have: str, fitting: str) -> BadInput:
 def _pictures(examples: Examples, name: str, cache: Path, progress: Progress | None) -> Examples:
     encoder = picture_encoder(DEFAULT if name == AUTO else name)
     if name == AUTO:
-        decision = worth_encoding(examples, encoder)
-        examples = noted(examples, decision.why)
-        if not decision.encode:
+        worth, why = worth_encoding(examples, encoder)
+        examples = examples.noted([why], "notes")
+        if not worth:
             return examples
     return encode_pictures(examples, encoder, cache, progress)
 
@@ -103,9 +100,9 @@ def glance(examples: Examples, name: str) -> Glance:
         return Glance(examples=examples)
     encoder = picture_encoder(DEFAULT if name == AUTO else name)
     if name == AUTO:
-        decision = worth_encoding(examples, encoder, SAMPLE)
-        if not decision.encode:
-            return Glance(examples=examples, why=decision.why)
+        worth, why = worth_encoding(examples, encoder, SAMPLE)
+        if not worth:
+            return Glance(examples=examples, why=why)
     work = encoder.open()
     rows = torch.linspace(0, len(examples) - 1, min(FEW, len(examples))).long()
     few = examples.x.take(rows).numpy()  # from first to last: neighbours may stand for one picture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,35 +28,28 @@ SEED = 0
 Matrix = npt.NDArray[np.float32]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Decision:
-    """Whether to encode, and why, in a sentence."""
-
-    encode: bool
-    why: str
-
-
-def worth_encoding(examples: Examples, encoder: PictureEncoder, most: int = SAMPLE) -> Decision:
-    """Encode photos always, tiny pictures only where that predicts held-out given labels better.
+def worth_encoding(
+    examples: Examples, encoder: PictureEncoder, most: int = SAMPLE
+) -> tuple[bool, str]:
+    """Whether to encode, and why: photos always, tiny pictures where held-out labels prefer it.
 
     The rival is a support vector machine on the plain pixels, which stands for what a network
     trained from scratch can learn.
     """
-    edge = min(examples.x.shape[:2])
-    if edge > TINY:
-        return Decision(encode=True, why=f"Pictures are encoded with {encoder.name}.")
+    usual = True, f"Pictures are encoded with {encoder.name}."
+    if min(examples.x.shape[:2]) > TINY:
+        return usual
     rows, labels = sample(examples, most)
     if len(np.unique(labels)) < 2:
-        return Decision(encode=True, why=f"Pictures are encoded with {encoder.name}.")
+        return usual
     part = Subset(examples.x, torch.from_numpy(rows))
     encoded = agreement(_linear(), encode(part, encoder).data.float().numpy(), labels)
     plain = agreement(_kernel(), _plain(part), labels)
     chosen = encoded >= plain
     doing = f"encoded with {encoder.name}" if chosen else "learned from scratch"
-    return Decision(
-        encode=chosen,
-        why=f"Pictures are {doing}: on {len(rows)} of them, held-out given labels are predicted "
-        f"{encoded:.1%} right from encoded and {plain:.1%} from plain pixels.",
+    return chosen, (
+        f"Pictures are {doing}: on {len(rows)} of them, held-out given labels are predicted "
+        f"{encoded:.1%} right from encoded and {plain:.1%} from plain pixels."
     )
 
 
@@ -108,14 +100,7 @@ DEFAULT = LITE2.name
 
 
 def picture_encoder(name: str) -> PictureEncoder:
-    """The encoder that a name stands for.
-
-    Args:
-        name: A built-in name, `timm:NAME`, `hf:NAME` or the path of an ONNX file.
-
-    Raises:
-        BadInput: If there is none of that name, or what it needs is not there.
-    """
+    """The encoder of a built-in name, `timm:NAME`, `hf:NAME` or the path of an ONNX file."""
     if name in BUILT_IN:
         return BUILT_IN[name]
     if name.startswith(TIMM):

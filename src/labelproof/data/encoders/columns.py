@@ -97,11 +97,7 @@ class TableEncoder:
 
 
 def fit_table(frame: Frame, what: str, first_row: int = 0) -> TableEncoder:
-    """Learn an encoder from the feature columns of a training table.
-
-    Raises:
-        BadInput: If no column can be used, or a number is infinite.
-    """
+    """Learn an encoder from the feature columns of a training table."""
     columns: list[Column] = []
     dropped: dict[str, str] = {}
     for name in frame.columns:

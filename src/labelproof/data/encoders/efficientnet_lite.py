@@ -218,11 +218,7 @@ class LiteEncoder:
         return package_file(self.package, self.file)
 
     def weights(self) -> Mapping[str, Tensor]:
-        """The published weights, checked by digest; nothing in their file is executed.
-
-        Raises:
-            BadInput: If the file is missing, truncated or altered.
-        """
+        """The published weights, checked by digest; nothing in their file is executed."""
         path, distribution = self.path, self.package.replace("_", "-")
         if path is None:
             raise BadInput(

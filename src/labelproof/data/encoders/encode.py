@@ -53,11 +53,7 @@ def encode(
     cache: Path | None = None,
     progress: Progress | None = None,
 ) -> Resident:
-    """Vectors of all pictures; they are kept in the cache folder, if there is one.
-
-    Raises:
-        BadInput: If the encoder cannot be opened, or gives numbers that are not finite.
-    """
+    """Vectors of all pictures; they are kept in the cache folder, if there is one."""
     key, work = encoding_key(x, encoder.digest, str(encoder.rule)), _Lazy(encoder)
 
     def make(rows: range) -> Half:
@@ -78,23 +74,18 @@ def in_chunks(
     parts: list[Half] = []
     for start in range(0, count, CHUNK):
         rows = range(start, min(start + CHUNK, count))
-        parts.append(_chunk(_heard(make, count, progress), rows, folder))
+        path = folder / f"{start:012d}.npy" if folder is not None else None
+        vectors = _read(path, len(rows)) if path is not None else None
+        if vectors is None:
+            if progress is not None and not start:
+                progress(0, count)
+            vectors = make(rows)
+            if path is not None:
+                _write(path, vectors)
+        parts.append(vectors)
         if progress is not None:
             progress(rows.stop, count)
     return torch.from_numpy(np.concatenate(parts))
-
-
-def _heard(
-    make: Callable[[range], Half], count: int, progress: Progress | None
-) -> Callable[[range], Half]:
-    """As `make`; tells before the first rows that none is done."""
-
-    def told(rows: range) -> Half:
-        if progress is not None and not rows.start:
-            progress(0, count)
-        return make(rows)
-
-    return told
 
 
 class _Lazy:
@@ -113,18 +104,6 @@ class _Lazy:
                 "choose another with --encoder"
             )
         return np.clip(vectors, -65504, 65504).astype(np.float16)
-
-
-def _chunk(make: Callable[[range], Half], rows: range, folder: Path | None) -> Half:
-    """The vectors of some rows: from their file, or computed and filed."""
-    path = folder / f"{rows.start:012d}.npy" if folder is not None else None
-    found = _read(path, len(rows)) if path is not None else None
-    if found is not None:
-        return found
-    vectors = make(rows)
-    if path is not None:
-        _write(path, vectors)
-    return vectors
 
 
 def _encoded(x: Inputs, rows: range, work: _Lazy, progress: Progress | None) -> Iterator[Half]:

@@ -50,11 +50,7 @@ class HfEncoder(NetworkEncoder):
 
 
 def hf_pictures(name: str) -> HfEncoder:
-    """The encoder `hf:name`; a folder is remembered by its full path.
-
-    Raises:
-        BadInput: If transformers or the model is not there, or it is no vision model.
-    """
+    """The encoder `hf:name`; a folder is remembered by its full path."""
     path = Path(name)
     name = str(path.absolute()) if path.is_dir() else name
     network = _network(name)
@@ -64,11 +60,7 @@ def hf_pictures(name: str) -> HfEncoder:
 
 
 def hf_folder(name: str) -> Path:
-    """The folder of a model: as named, or in the hub's cache.
-
-    Raises:
-        BadInput: If there is none.
-    """
+    """The folder of a model: as named, or in the hub's cache."""
     if Path(name).is_dir():
         return Path(name).absolute()
     try:

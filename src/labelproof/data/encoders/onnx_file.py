@@ -99,11 +99,7 @@ class _FileRun:
 
 
 def onnx_file(path: Path) -> OnnxFile:
-    """Look into an ONNX file.
-
-    Raises:
-        BadInput: If it is missing or damaged, or its input or output cannot be used.
-    """
+    """Look into an ONNX file."""
     if not path.is_file():
         raise BadInput(f"expected an ONNX file at {path}, but there is none; check the path")
     beside = _files_beside(path)
@@ -126,11 +122,7 @@ def onnx_file(path: Path) -> OnnxFile:
 
 
 def _files_beside(path: Path) -> list[Path]:
-    """The files beside an ONNX file that hold weights of it.
-
-    Raises:
-        BadInput: If one is missing.
-    """
+    """The files beside an ONNX file that hold weights of it."""
     onnx = need("onnx", "export", PURPOSE)
     try:
         model = onnx.load(str(path), load_external_data=False)

@@ -94,11 +94,7 @@ def _resampled(graph: Graph, pixels: str, edge: int, size: int) -> str:
 
 
 def session(model: bytes | str, what: str) -> Any:
-    """A session of onnxruntime on the CPU, with as many threads as PyTorch uses.
-
-    Raises:
-        BadInput: If onnxruntime cannot run the model.
-    """
+    """A session of onnxruntime on the CPU, with as many threads as PyTorch uses."""
     runtime = need("onnxruntime", "export", PURPOSE)
     options = runtime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()

@@ -40,11 +40,7 @@ class PictureEncoding:
         }
 
     def encoder(self) -> PictureEncoder:
-        """The encoder itself, if it is still the one that was used.
-
-        Raises:
-            BadInput: If it is not there any more, or has other weights.
-        """
+        """The encoder itself, if it is still the one that was used."""
         found = picture_encoder(self.name)
         if found.digest != self.digest:
             raise BadInput(

@@ -85,11 +85,7 @@ def _record(encoder: Encoder) -> dict[str, Any]:
 
 
 def load_encoder(folder: Path) -> Encoder:
-    """Read back what `save_encoder` wrote.
-
-    Raises:
-        BadInput: If it is not there or damaged.
-    """
+    """Read back what `save_encoder` wrote."""
     try:
         return _revive(read_json(folder / ENCODER, KindRecord, "train again"), folder)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
@@ -115,11 +111,7 @@ def save_like(examples: Examples, folder: Path) -> None:
 
 
 def load_like(folder: Path) -> Examples:
-    """Examples without any example, to be given to `load` as `like`.
-
-    Raises:
-        BadInput: If nothing was saved there, or it is damaged.
-    """
+    """Examples without any example, to be given to `load` as `like`."""
     try:
         record = read_json(folder / READING, ReadingRecord, "copy the run folder again")
         shape, classes = tuple(record["shape"]), tuple(record["classes"])

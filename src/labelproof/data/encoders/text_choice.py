@@ -35,17 +35,13 @@ SAMPLE = 400  # texts that decide
 def encode_texts(
     examples: Examples, name: str, cache: Path | None, progress: Progress | None
 ) -> Examples:
-    """Texts, which were read as TF-IDF vectors, as the encoder `name` makes them.
-
-    Raises:
-        BadInput: If there is no such encoder of texts, or what it needs is not there.
-    """
+    """Texts, which were read as TF-IDF vectors, as the encoder `name` makes them."""
     words, texts = examples.encoder, examples.captions
     if not isinstance(words, TextEncoder) or texts is None:
         return examples  # encoded by a transformer of the user's choice already
     if name == AUTO:
         name, note = choose_texts(examples, words, texts)
-        examples = noted(examples, note) if note else examples
+        examples = examples.noted([note] if note else [], "notes")
     if name == WORDS:
         return examples
     encoder = _named(name, words)
@@ -110,12 +106,6 @@ def text_key(examples: Examples, encoder: AnyTexts) -> str:
     part = encoder.sentences if isinstance(encoder, JoinedTexts) else encoder
     assert isinstance(part, TransformerEncoder)
     return encoding_key(examples.x, part.fingerprint, f"{type(encoder).__name__} {part.length}")
-
-
-def noted(examples: Examples, note: str) -> Examples:
-    """The examples with one more note on what was done to them."""
-    notes = [*examples.about.get("notes", ()), note]
-    return replace(examples, about={**examples.about, "notes": notes})
 
 
 def _linear() -> Any:

@@ -70,11 +70,7 @@ class TextEncoder:
 
 
 def fit_texts(texts: Sequence[str], column: str, what: str) -> tuple[TextEncoder, Vectors]:
-    """Learn TF-IDF weights and a projection from training texts; also their vectors (N, D).
-
-    Raises:
-        BadInput: If there are no words in them.
-    """
+    """Learn TF-IDF weights and a projection from training texts; also their vectors (N, D)."""
     if not any(re.search(r"\w", text) for text in shortened(texts)):
         raise BadInput(
             f"expected texts in column {column!r} of {what}, but there are no words in them; "
@@ -224,11 +220,7 @@ def minilm_folder() -> Path | None:
 
 
 def use_minilm(column: str) -> TransformerEncoder:
-    """The sentence encoder that ships in a package.
-
-    Raises:
-        BadInput: If it is not installed.
-    """
+    """The sentence encoder that ships in a package."""
     folder = minilm_folder()
     if folder is None:
         raise BadInput(
@@ -237,13 +229,6 @@ def use_minilm(column: str) -> TransformerEncoder:
         )
     fingerprint = model_fingerprint(folder)
     return TransformerEncoder(column=column, model=MINILM, fingerprint=fingerprint, length=128)
-
-
-def model_folder(model: str) -> Path:
-    """Where a model lies: its folder, or that of the package which holds it."""
-    if model != MINILM:
-        return Path(model)
-    return minilm_folder() or Path(MINILM)
 
 
 def use_transformer(folder: Path, column: str) -> TransformerEncoder:
@@ -267,28 +252,20 @@ def model_fingerprint(folder: Path) -> str:
 
 
 def load_transformer(encoder: TransformerEncoder) -> tuple[Any, Any]:
-    """Tokenizer and network of an encoder.
-
-    Raises:
-        BadInput: If they are not those of the training run any more.
-    """
-    folder = model_folder(encoder.model)
+    """Tokenizer and network: only local files, only safetensors, no code of the model's own."""
+    own = minilm_folder() if encoder.model == MINILM else None  # that of its package
+    folder = own or Path(encoder.model)
     if model_fingerprint(folder) != encoder.fingerprint:
         raise BadInput(
             f"expected the text model of the training run in {encoder.model}, but it has changed; "
             "restore the same model"
         )
-    return _load_model(str(folder))
-
-
-def _load_model(folder: str) -> tuple[Any, Any]:
-    """Tokeniser and model; only local files, only safetensors, no code of the model's own."""
     transformers = need("transformers", "text", "a transformer for texts")
     transformers.utils.logging.disable_progress_bar()
     try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
         model = transformers.AutoModel.from_pretrained(
-            folder, local_files_only=True, use_safetensors=True
+            str(folder), local_files_only=True, use_safetensors=True
         )
     except (OSError, ValueError, KeyError) as error:
         first = str(error).splitlines()[0] if str(error) else repr(error)

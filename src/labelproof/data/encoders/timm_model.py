@@ -27,11 +27,7 @@ class TimmEncoder(NetworkEncoder):
 
 
 def timm_pictures(name: str) -> TimmEncoder:
-    """The encoder `timm:name`.
-
-    Raises:
-        BadInput: If timm, the network or its weights are not there.
-    """
+    """The encoder `timm:name`."""
     network: Any = timm_network(name)
     return TimmEncoder(
         name=f"{TIMM}{name}",
@@ -67,11 +63,7 @@ def timm_network(name: str, pretrained: bool = True) -> nn.Module:
 
 
 def import_timm() -> Any:
-    """The library timm.
-
-    Raises:
-        BadInput: If it is not installed, or torchvision, which it imports, does not work.
-    """
+    """The library timm."""
     try:
         return importlib.import_module("timm")
     except ImportError as error:

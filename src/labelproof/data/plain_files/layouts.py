@@ -84,11 +84,7 @@ NAMES: dict[tuple[str, str], Name] = {
 
 
 def look_up(module: Any, name: Any) -> Name:
-    """The layout that a name stands for.
-
-    Raises:
-        Refused: If it is any other name.
-    """
+    """The layout that a name stands for."""
     if not isinstance(module, str) or not isinstance(name, str):
         raise Refused("a name is not text")
     if (module, name) not in NAMES:

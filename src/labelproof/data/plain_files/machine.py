@@ -16,10 +16,16 @@ from labelproof.data.plain_files.layouts import (
     look_up,
     storage,
 )
-from labelproof.data.plain_files.opcodes import Operation, Refused, operations
+from labelproof.data.plain_files.opcodes import Refused, operations
 
 Flat = (bytes, str, int, float, type(None))
 INNER = (Name, Number, Empty, Storage)
+VALUES = {
+    *("INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "FLOAT", "BINFLOAT"),
+    *("NONE", "NEWTRUE", "NEWFALSE", "STRING", "BINSTRING", "SHORT_BINSTRING"),
+    *("BINBYTES", "SHORT_BINBYTES", "BINBYTES8", "BYTEARRAY8"),
+    *("UNICODE", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"),
+}
 LONGEST_AGAIN = 16  # of a tuple that is used a second time: shapes are no longer
 
 
@@ -33,10 +39,10 @@ def read_plain(data: bytes, start: int = 0, storages: Storages | None = None) ->
     """
     machine = _Machine(storages, len(data))
     try:
-        for operation in operations(data, start):
-            if operation.name == "stop":
+        for name, argument, _ in operations(data, start):
+            if name == "STOP":
                 return machine.result()
-            machine.do(operation)
+            machine.do(name, argument)
     except Refused:
         raise
     except (ValueError, TypeError, IndexError, KeyError, OverflowError, RuntimeError) as error:
@@ -46,7 +52,7 @@ def read_plain(data: bytes, start: int = 0, storages: Storages | None = None) ->
 
 def end_of_plain(data: bytes, start: int) -> int:
     """Where the object that starts at `start` ends; nothing is built."""
-    return max(operation.end for operation in operations(data, start))
+    return max(end for _, _, end in operations(data, start))
 
 
 def _refuse_inner(items: Iterable[Any]) -> None:
@@ -77,64 +83,70 @@ class _Machine:
         _refuse_inner(self._stack)
         return self._stack[0]
 
-    def do(self, operation: Operation) -> None:
-        stack, argument = self._stack, operation.argument
-        match operation.name:
-            case "skip":
+    def do(self, name: str, argument: Any) -> None:
+        stack = self._stack
+        match name:
+            case "PROTO" | "FRAME":
                 pass
-            case "value":
+            case _ if name in VALUES:
                 stack.append(argument)
-            case "mark":
+            case "MARK":
                 stack.append(_Mark())
-            case "empty list" | "empty tuple" | "empty dict" as kind:
-                stack.append([] if kind.endswith("list") else () if kind.endswith("tuple") else {})
-            case "list":
+            case "EMPTY_LIST":
+                stack.append([])
+            case "EMPTY_TUPLE":
+                stack.append(())
+            case "EMPTY_DICT":
+                stack.append({})
+            case "LIST":
                 stack.append(self._marked())
-            case "tuple":
+            case "TUPLE":
                 stack.append(tuple(self._marked()))
-            case "tuple of":
+            case "TUPLE1" | "TUPLE2" | "TUPLE3":
                 stack.append(tuple(self._pop() for _ in range(argument))[::-1])
-            case "dict":
+            case "DICT":
                 items = self._marked()
                 stack.append({})
                 self._set(items)
-            case "append":
+            case "APPEND":
                 self._append([self._pop()])
-            case "appends":
+            case "APPENDS":
                 self._append(self._marked())
-            case "set item":
+            case "SETITEM":
                 value = self._pop()
                 self._set([self._pop(), value])
-            case "set items":
+            case "SETITEMS":
                 self._set(self._marked())
-            case "put":
+            case "PUT" | "BINPUT" | "LONG_BINPUT":
                 self._put(argument)
-            case "put next":
+            case "MEMOIZE":
                 self._put(len(self._memo))
-            case "get":
+            case "GET" | "BINGET" | "LONG_BINGET":
                 stack.append(self._get(argument))
             case _:
-                self._layout(operation.name, argument)
+                self._layout(name, argument)
 
     def _layout(self, name: str, argument: Any) -> None:
         match name:
-            case "name":
+            case "GLOBAL":
                 self._stack.append(look_up(*argument))
-            case "name from stack":
+            case "STACK_GLOBAL":
                 last = self._pop()
                 self._stack.append(look_up(self._pop(), last))
-            case "storage":
+            case "BINPERSID":
                 self._stack.append(storage(self._pop(), self._storages, self._known))
-            case "layout":
+            case "REDUCE":
                 arguments = self._pop()
                 built = build(self._pop(), arguments)
                 self._room -= len(built) if isinstance(built, bytes) else 0
                 if self._room < 0:
                     raise Refused("it holds more than its bytes could")
                 self._stack.append(built)
-            case "fill":
+            case "BUILD":
                 state = self._pop()
                 self._replace(self._pop(), state)
+            case _:
+                raise Refused(f"the opcode {name} is no part of plain data")
 
     def _replace(self, old: Any, state: Any) -> None:
         """A filled layout takes the place of the empty one, in the memo as well."""

@@ -9,7 +9,6 @@ import codecs
 import io
 import pickletools
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 LARGEST_NUMBER = 2**127  # of whole numbers
@@ -19,53 +18,15 @@ class Refused(ValueError):
     """The file is damaged, or holds something other than plain data."""
 
 
-@dataclass(frozen=True)
-class Operation:
-    """One opcode with its argument, and where the next one starts."""
-
-    name: str
-    argument: Any
-    end: int
-
-
-NAMES = {
-    **dict.fromkeys(("PROTO", "FRAME"), "skip"),
-    **dict.fromkeys(("INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1"), "value"),
-    **dict.fromkeys(("FLOAT", "BINFLOAT", "NONE", "NEWTRUE", "NEWFALSE"), "value"),
-    **dict.fromkeys(("BINBYTES", "SHORT_BINBYTES", "BINBYTES8", "BYTEARRAY8"), "value"),
-    **dict.fromkeys(("STRING", "BINSTRING", "SHORT_BINSTRING"), "value"),
-    **dict.fromkeys(("UNICODE", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"), "value"),
-    **dict.fromkeys(("TUPLE1", "TUPLE2", "TUPLE3"), "tuple of"),
-    **dict.fromkeys(("PUT", "BINPUT", "LONG_BINPUT"), "put"),
-    **dict.fromkeys(("GET", "BINGET", "LONG_BINGET"), "get"),
-    "STOP": "stop",
-    "MARK": "mark",
-    "EMPTY_LIST": "empty list",
-    "EMPTY_DICT": "empty dict",
-    "EMPTY_TUPLE": "empty tuple",
-    "LIST": "list",
-    "DICT": "dict",
-    "TUPLE": "tuple",
-    "APPEND": "append",
-    "APPENDS": "appends",
-    "SETITEM": "set item",
-    "SETITEMS": "set items",
-    "MEMOIZE": "put next",
-    "GLOBAL": "name",
-    "STACK_GLOBAL": "name from stack",
-    "REDUCE": "layout",
-    "BUILD": "fill",
-    "BINPERSID": "storage",
-}
 CONSTANT = {"NEWTRUE": True, "NEWFALSE": False, "TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
-KNOWN = {ord(op.code): op for op in pickletools.opcodes if op.name in NAMES}
+KNOWN = {ord(op.code): op for op in pickletools.opcodes}
 
 
-def operations(data: bytes, start: int = 0) -> Iterator[Operation]:
-    """The operations of one saved object, up to its end.
+def operations(data: bytes, start: int = 0) -> Iterator[tuple[str, Any, int]]:
+    """The operations of one saved object, up to its end: name, argument, where the next starts.
 
     Raises:
-        Refused: If an opcode is not one of plain data, or the data is cut short.
+        Refused: If a byte is no opcode, or the data is cut short.
     """
     file = io.BytesIO(data)
     file.seek(start)
@@ -80,7 +41,7 @@ def operations(data: bytes, start: int = 0) -> Iterator[Operation]:
             argument = _argument(found, file)
         except (ValueError, OverflowError) as error:  # Refused is a ValueError
             raise Refused(str(error)) from None
-        yield Operation(NAMES[found.name], argument, file.tell())
+        yield found.name, argument, file.tell()
         if found.name == "STOP":
             return
 

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from labelproof.data.examples import Examples, Inputs, in_memory
 from labelproof.data.readers.frames import (
-    Handed,
     are_texts,
     from_features,
     from_texts,
@@ -21,6 +20,7 @@ from labelproof.data.readers.frames import (
     without_own,
 )
 from labelproof.data.readers.on_disk import OnDisk
+from labelproof.data.readers.reading_options import EncodedRows, Reading, SourceOptions, Told
 from labelproof.data.readers.vote_table import annotator_names, encode_votes, is_votes, voted
 from labelproof.errors import BadInput
 
@@ -71,17 +71,17 @@ def from_arrays(
         raise BadInput(
             f"expected labels with {name}, but there are none; give a label for each example"
         )
-    given = Handed(
-        x=x, y=y, truth=truth, ids=ids, classes=classes, name=name, merge=merge, skip=skip
-    )
     several = None
     if like is None and is_votes(y):
         people, what = annotators or annotator_names(y), f"the votes of {name}"
         several = encode_votes(
             y, people, truth=truth, names=classes, what=what, merge=merge, skip=skip
         )
-        given = replace(given, y=several.names(), classes=several.classes)
-    train = _examples(given, like, about or {})
+        y, classes = several.names(), several.classes
+    names = [str(value) for value in ids] if ids is not None else None
+    told = Told(given=y, truth=truth, names=classes, ids=names, what=f"the labels of {name}")
+    options = SourceOptions(merge_labels=merge, skip_unlabelled=skip)
+    train = _examples(x, told, Reading(options=options, like=like), name, about or {})
     if x_test is not None:
         what = f"the test part of {name}"
         test = from_arrays(x_test, y_test, like=train, name=what, merge=merge)
@@ -96,22 +96,22 @@ def _called(x: Any, like: Examples | None) -> str:
     return "the frame given" if needs_encoding(x, like) else "the arrays given"
 
 
-def _examples(given: Handed, like: Examples | None, about: Mapping[str, Any]) -> Examples:
-    x, notes = without_own(given.x)
-    found = _of_inputs(replace(given, x=x), like, about)
-    if not notes or like is not None:
-        return found
-    return replace(found, about={**found.about, "warnings": [*notes, *found.about["warnings"]]})
-
-
-def _of_inputs(given: Handed, like: Examples | None, about: Mapping[str, Any]) -> Examples:
-    if are_texts(given.x, like):
-        return from_texts(given, like)
-    if needs_encoding(given.x, like):
-        return from_features(given, like)
-    inputs = as_inputs(given.x, what=f"'x' of {given.name}")
-    check_like(inputs, like, given.name)
-    return given.labelled(inputs, like, {"source": "arrays", **about})
+def _examples(x: Any, told: Told, how: Reading, name: str, about: Mapping[str, Any]) -> Examples:
+    x, notes = without_own(x)
+    if are_texts(x, how.like):
+        rows, about = from_texts(x, how.like, name), {"source": "texts"}
+    elif needs_encoding(x, how.like):
+        rows, about = from_features(x, how.like, name), {"source": "frame"}
+    else:
+        rows = EncodedRows(inputs=as_inputs(x, what=f"'x' of {name}"))
+        about = {"source": "arrays", **about}
+        check_like(rows.inputs, how.like, name)
+    size = len(rows.inputs)
+    if told.ids is not None and len(told.ids) != size:
+        raise BadInput(f"expected an id for each of {size} examples, but got {len(told.ids)}")
+    coded = told.coded(size, how)
+    warnings = [*(notes if how.like is None else ()), *coded.warnings]
+    return told.examples(rows, coded, {**about, "warnings": warnings})
 
 
 def as_inputs(x: Any, *, what: str) -> Inputs:

@@ -39,11 +39,7 @@ class Layout:
 
 
 def layout(path: Path) -> Layout:
-    """Find out how a CSV is written, from its first rows.
-
-    Raises:
-        BadInput: If it is empty, no text, or its header names a column twice or is no header.
-    """
+    """Find out how a CSV is written, from its first rows."""
     encoding = _encoding(path)
     first = {mark: _rows(path, encoding, mark, 1) for mark in DELIMITERS}
     delimiter = max(DELIMITERS, key=lambda mark: len(first[mark][0]) if first[mark] else 0)
@@ -75,11 +71,7 @@ def read_columns(path: Path, found: Layout, columns: Sequence[str]) -> list[list
 def pick(
     header: Sequence[str], wanted: str | None, usual: Sequence[str], path: Path, option: str
 ) -> str | None:
-    """The column an option names, or the first of the usual names; None if none of these is there.
-
-    Raises:
-        BadInput: If the option names a column that is not there.
-    """
+    """The column an option names, or the first of the usual names; None if none is there."""
     if wanted is not None:
         if wanted not in header:
             alike = {name.casefold(): name for name in header}
@@ -102,11 +94,7 @@ def required(
     option: str,
     content: str,
 ) -> str:
-    """As `pick`, where a column of this content must be there.
-
-    Raises:
-        BadInput: If there is none.
-    """
+    """As `pick`, where a column of this content must be there."""
     name = pick(header, wanted, usual, path, option)
     if name is None:
         raise BadInput(
@@ -163,11 +151,7 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def check_rows(path: Path, found: Layout) -> None:
-    """Refuse a CSV of which some rows have fewer or more cells than its header.
-
-    Raises:
-        BadInput: The sentence names the first such row.
-    """
+    """Refuse a CSV of which some rows have fewer or more cells than its header."""
     with reading(path), path.open(encoding=found.encoding, newline="") as file:
         for _ in _even_rows(file, path, found):
             pass

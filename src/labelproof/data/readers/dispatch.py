@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 
@@ -71,8 +70,11 @@ def _load(
     """All examples; a label is -1 where there is none and that is allowed."""
     path, how = Path(data), Reading(options=options, like=like, progress=progress)
     if str(data) in NAMES:
-        found = load_named(str(data), how)
-        return _with_note(found, f"{data} is the built-in set") if path.exists() else found
+        note = (
+            f"{data} is the built-in set, although there is a file or folder of that name; write "
+            "./ before it to use it"
+        )
+        return load_named(str(data), how).noted([note] if path.exists() else [])
     if not path.exists():
         raise BadInput(
             f"expected a data set, but there is no file or folder {str(data)!r} and no built-in "
@@ -123,13 +125,6 @@ def _instead(path: Path) -> str:
     if is_image(path.name):
         return "name the folder that holds the pictures"
     return OTHERWISE.get(suffix, "rename or convert it")
-
-
-def _with_note(examples: Examples, what: str) -> Examples:
-    """Built-in data, with a word on the file or folder that has the same name."""
-    note = f"{what}, although there is a file or folder of that name; write ./ before it to use it"
-    warnings = [*examples.about.get("warnings", ()), note]
-    return replace(examples, about={**examples.about, "warnings": warnings})
 
 
 def _check_options(data: str | Path, options: SourceOptions) -> None:

@@ -8,8 +8,7 @@ before.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -19,9 +18,10 @@ from torch import Tensor
 from labelproof.csv_files import OWN_COLUMNS
 from labelproof.data.encoders.columns import TableEncoder, fit_table
 from labelproof.data.encoders.texts import AnyTexts, as_text, fit_texts
-from labelproof.data.examples import Examples, Inputs, in_memory
-from labelproof.data.labels import encode_labels, is_missing
+from labelproof.data.examples import Examples, in_memory
+from labelproof.data.labels import is_missing
 from labelproof.data.readers.pixels import Size, Unreadable, choose_size, fit
+from labelproof.data.readers.reading_options import EncodedRows
 from labelproof.errors import BadInput
 
 
@@ -51,79 +51,38 @@ def are_texts(x: Any, like: Examples | None = None) -> bool:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Handed:
-    """Inputs and labels beside them, as Python hands them over; the fields are `from_arrays`'."""
-
-    x: Any
-    y: Any
-    name: str  # how sentences call them
-    truth: Any = None
-    ids: Sequence[str] | None = None
-    classes: Sequence[str] | None = None
-    merge: bool = False
-    skip: bool = False
-
-    def labelled(self, x: Inputs, like: Examples | None, about: Mapping[str, Any]) -> Examples:
-        """The inputs, once they are numbers, with their labels checked and coded."""
-        if self.ids is not None and len(self.ids) != len(x):
-            raise BadInput(f"expected an id for each of {len(x)} examples, but got {len(self.ids)}")
-        coded = encode_labels(
-            self.y,
-            size=len(x),
-            truth=self.truth,
-            names=self.classes,
-            known=like.classes if like is not None else None,
-            what=f"the labels of {self.name}",
-            merge=self.merge,
-            skip=self.skip,
-        )
-        return Examples(
-            x=x,
-            labels=coded.labels,
-            truth=coded.truth,
-            ids=[str(value) for value in self.ids] if self.ids is not None else None,
-            classes=coded.classes,
-            about={**about, "warnings": list(coded.warnings)},
-        )
-
-
-def from_texts(given: Handed, like: Examples | None = None) -> Examples:
-    """Examples of texts and labels beside them."""
-    if isinstance(given.x, (str, bytes)) or getattr(given.x, "ndim", 1) != 1:
-        kind = "one text" if isinstance(given.x, (str, bytes)) else "a table"
+def from_texts(x: Any, like: Examples | None, name: str) -> EncodedRows:
+    """Texts as vectors."""
+    if isinstance(x, (str, bytes)) or getattr(x, "ndim", 1) != 1:
+        kind = "one text" if isinstance(x, (str, bytes)) else "a table"
         raise BadInput(
             f"expected a list or a column of texts as in the training data, but this is {kind}; "
             "give a list with a text for each example."
         )
-    texts = ["" if is_missing(value) else as_text(value) for value in given.x]
+    texts = ["" if is_missing(value) else as_text(value) for value in x]
     encoder: AnyTexts
     if like is None:
-        encoder, vectors = fit_texts(texts, "text", given.name)
+        encoder, vectors = fit_texts(texts, "text", name)
     elif isinstance(like.encoder, AnyTexts):
         encoder, vectors = like.encoder, like.encoder.transform(texts)
     else:
         raise BadInput(
-            f"expected data like the training data's, but {given.name} are texts; give the same "
-            "kind"
+            f"expected data like the training data's, but {name} are texts; give the same kind"
         )
-    about = {"source": "texts", "encoding": encoder.describe()}
-    return replace(given.labelled(in_memory(vectors), like, about), captions=texts, encoder=encoder)
+    return EncodedRows(inputs=in_memory(vectors), captions=texts, encoder=encoder)
 
 
-def from_features(given: Handed, like: Examples | None = None) -> Examples:
-    """Examples of a frame of features and labels beside it."""
-    if not len(given.x):
-        raise BadInput(f"expected rows in {given.name}, but it is empty; give at least one")
-    encoder = like.encoder if like is not None else fit_table(given.x, given.name)
+def from_features(x: Any, like: Examples | None, name: str) -> EncodedRows:
+    """The rows of a frame of features as vectors."""
+    if not len(x):
+        raise BadInput(f"expected rows in {name}, but it is empty; give at least one")
+    encoder = like.encoder if like is not None else fit_table(x, name)
     if not isinstance(encoder, TableEncoder):
         raise BadInput(
-            f"expected numbers like those of the training data, but {given.name} has words or "
-            "gaps; prepare both in the same way"
+            f"expected numbers like those of the training data, but {name} has words or gaps; "
+            "prepare both in the same way"
         )
-    x = in_memory(encoder.transform(given.x, given.name))
-    about = {"source": "frame", "encoding": encoder.describe()}
-    return replace(given.labelled(x, like, about), encoder=encoder)
+    return EncodedRows(inputs=in_memory(encoder.transform(x, name)), encoder=encoder)
 
 
 WRITTEN = "written by labelproof"

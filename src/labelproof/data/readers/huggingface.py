@@ -20,8 +20,9 @@ from labelproof.data.readers.column_roles import Roles, assign
 from labelproof.data.readers.delimited import LABEL_NAMES, pick
 from labelproof.data.readers.file_names import open_picture, printable
 from labelproof.data.readers.image_folder import labelled_images
-from labelproof.data.readers.in_batches import InBatches, column_of_lists, file_key
+from labelproof.data.readers.in_batches import column_of_lists, file_key
 from labelproof.data.readers.large_tables import TableSource, is_large, load_large
+from labelproof.data.readers.parquet import is_vectors, single
 from labelproof.data.readers.pixels import Unreadable
 from labelproof.data.readers.reading_options import Reading, Told
 from labelproof.data.readers.sampling import seen, spread
@@ -136,9 +137,10 @@ def _examples(rows: Any, how: Reading, about: dict[str, Any]) -> Examples:
     if options.sample is not None and len(rows) > options.sample:
         about = {**about, **seen(options.sample, len(rows))}
         rows = rows.select(spread(len(rows), options.sample).tolist())
-    vectors = [name for name in rows.column_names if _is_vector(rows.features[name])]
+    schema = rows.features.arrow_schema
+    vectors = [name for name in rows.column_names if is_vectors(schema.field(name).type)]
     if vectors and roles.text is None:
-        return _vectors(rows, vectors, roles, names, how, about)
+        return _vectors(rows, single(vectors, "the data set"), roles, names, how, about)
     frame = rows.remove_columns([n for n in options.drop_columns if n in rows.column_names])
     table = _source(frame, roles, about)
     found = load_large(table, roles, how, about, names) if is_large(table, roles, how) else None
@@ -200,12 +202,6 @@ def _image_column(rows: Any, roles: Roles, datasets: Any) -> str | None:
     return roles.file or (images[0] if images else None)
 
 
-def _is_vector(kind: Any) -> bool:
-    """Whether a column holds lists of numbers."""
-    inner = getattr(kind, "feature", None)
-    return getattr(inner, "dtype", "").startswith(("float", "int", "uint"))
-
-
 def _images(
     rows: Any,
     column: str,
@@ -229,19 +225,21 @@ def _images(
 
 def _vectors(
     rows: Any,
-    columns: list[str],
+    column: str,
     roles: Roles,
     names: Sequence[str] | None,
     how: Reading,
     about: dict[str, Any],
 ) -> Examples:
-    if len(columns) > 1:
-        raise BadInput(
-            f"expected one column of vectors in the data set, but there are {', '.join(columns)}; "
-            "leave all but one out with --drop-column"
-        )
     name = printable(Path(about["path"]).name)
-    vectors = _in_batches(rows, columns[0], f"the column {columns[0]!r} of {name}")
+    alone = rows.select_columns([column]).with_format("arrow")
+    vectors = column_of_lists(
+        lambda step: alone.iter(batch_size=step),
+        np.arange(len(rows)),
+        key=_key(rows, column, len(rows)),
+        what=f"the column {column!r} of {name}",
+        source="the data set",
+    )
     return from_arrays(
         vectors.kept(how.options),
         _values(rows, roles.label),
@@ -253,18 +251,6 @@ def _vectors(
         about={**about, "columns": roles.present()},
         merge=how.options.merge_labels,
         skip=how.options.skip_unlabelled,
-    )
-
-
-def _in_batches(rows: Any, column: str, what: str) -> InBatches:
-    """A column of vectors, some rows at a time; the library maps its files into memory."""
-    alone = rows.select_columns([column]).with_format("arrow")
-    return column_of_lists(
-        lambda step: alone.iter(batch_size=step),
-        np.arange(len(rows)),
-        key=_key(rows, column, len(rows)),
-        what=what,
-        source="the data set",
     )
 
 

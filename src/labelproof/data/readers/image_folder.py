@@ -77,7 +77,7 @@ def labelled_images(blobs: Blobs, told: Told, how: Reading, about: dict[str, Any
         blobs, told = _part(blobs, how.options.shard, told)
     coded, votes, ids = told.coded(len(blobs), how), told.votes, told.ids
     pictures = _pictures(blobs, how, printable(about["path"]))
-    rows = pictures.rows
+    rows, bad = pictures.rows, len(pictures.about["unreadable"])
     labels = coded.labels[rows] if coded.labels is not None else None
     rare: tuple[str, ...] = ()
     if labels is not None and how.like is None:
@@ -97,7 +97,7 @@ def labelled_images(blobs: Blobs, told: Told, how: Reading, about: dict[str, Any
                 *about.get("warnings", ()),
                 *(votes.notes if votes else ()),
                 *rare,
-                *_bad_note(pictures),
+                *([f"{bad} files could not be read and were left out"] if bad else []),
             ],
         },
     )
@@ -125,11 +125,6 @@ def _part(blobs: Blobs, shard: tuple[int, int], told: Told) -> tuple[Blobs, Told
     columns = {name: vars(told)[name] for name in names if vars(told)[name] is not None}
     part = replace(told, **{name: column[rows] for name, column in columns.items()})
     return FileBlobs(blobs.root, blobs.files[rows]), part
-
-
-def _bad_note(pictures: Pictures) -> list[str]:
-    count = len(pictures.about["unreadable"])
-    return [f"{count} files could not be read and were left out"] if count else []
 
 
 def _by_class(root: Path, files: list[str], how: Reading, about: dict[str, Any]) -> Examples:

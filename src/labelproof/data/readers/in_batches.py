@@ -159,11 +159,7 @@ def column_of_lists(
     what: str,
     source: str,
 ) -> InBatches:
-    """The wanted rows of a column of lists; `read` gives Arrow's tables of it, some rows each.
-
-    Raises:
-        BadInput: If there is none; `source` is what the user shall check then.
-    """
+    """The wanted rows of a column of lists; `read` gives Arrow's tables of it, some rows each."""
 
     def batches(step: int) -> Iterator[Rows]:
         place = 0

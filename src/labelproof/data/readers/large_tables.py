@@ -19,10 +19,9 @@ from labelproof.data.optional_packages import need
 from labelproof.data.readers.arrays import as_inputs
 from labelproof.data.readers.column_roles import Roles
 from labelproof.data.readers.in_batches import InBatches, beside_each_other, rows_a_batch
-from labelproof.data.readers.reading_options import Reading
+from labelproof.data.readers.reading_options import EncodedRows, Reading
 from labelproof.data.readers.sampling import spread
 from labelproof.data.readers.table import (
-    EncodedRows,
     from_frame,
     missing_cells,
     not_numbers,

@@ -69,9 +69,7 @@ def load_npz(path: Path, how: Reading) -> Examples:
         about={"source": "npz", "path": str(path), "label_key": options.label_key, **shown.about},
     )
     groups = _groups(arrays, shapes, options.group, path) if like is None else None
-    if notes:
-        warnings = [*notes, *examples.about.get("warnings", ())]
-        examples = replace(examples, about={**examples.about, "warnings": warnings})
+    examples = examples.noted(notes, last=False)
     return replace(examples, captions=shown.texts or examples.captions, groups=groups)
 
 

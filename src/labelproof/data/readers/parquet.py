@@ -17,9 +17,9 @@ from labelproof.data.readers.column_roles import Roles, assign
 from labelproof.data.readers.file_names import printable
 from labelproof.data.readers.in_batches import column_of_lists, file_key
 from labelproof.data.readers.large_tables import TableSource, is_large, load_large
-from labelproof.data.readers.reading_options import Reading, SourceOptions
+from labelproof.data.readers.reading_options import EncodedRows, Reading, SourceOptions
 from labelproof.data.readers.sampling import seen, spread
-from labelproof.data.readers.table import EncodedRows, from_frame
+from labelproof.data.readers.table import from_frame
 from labelproof.data.readers.table_files import has_structure, read_parquet, reading_parquet
 from labelproof.errors import BadInput
 
@@ -40,7 +40,7 @@ def load_parquet(path: Path, how: Reading) -> Examples:
         return from_frame(read_parquet(path, roles.named), roles, how, about, 0)
     vectors = [name for name in free if is_vectors(schema.field(name).type)]
     if vectors:
-        return _vectors(path, _single(vectors, path), roles, how, about)
+        return _vectors(path, single(vectors, printable(path.name)), roles, how, about)
     table = _source(path, count, free)
     found = load_large(table, roles, how, about) if is_large(table, roles, how) else None
     if found is not None:
@@ -58,11 +58,12 @@ def is_vectors(kind: Any) -> bool:
     )
 
 
-def _single(vectors: Sequence[str], path: Path) -> str:
+def single(vectors: Sequence[str], where: str) -> str:
+    """The only column of vectors; more than one are refused."""
     if len(vectors) > 1:
         raise BadInput(
-            f"expected one column of vectors in {printable(path.name)}, but there are "
-            f"{', '.join(vectors)}; leave all but one out with --drop-column"
+            f"expected one column of vectors in {where}, but there are {', '.join(vectors)}; "
+            "leave all but one out with --drop-column"
         )
     return vectors[0]
 

@@ -25,9 +25,8 @@ from labelproof.data.readers.reading_options import Progress, Reading
 from labelproof.data.readers.streamed import (
     CachedImages,
     StreamedImages,
-    fingerprint,
+    each_picture,
     in_chunks,
-    read,
 )
 from labelproof.errors import BadInput
 
@@ -42,11 +41,7 @@ class Pictures:
 
 
 def prepare(blobs: Blobs, how: Reading, what: str = "the images") -> Pictures:
-    """Read all pictures once and make inputs of them; `what` is how sentences call them.
-
-    Raises:
-        BadInput: If there are none, or more than the tolerated share cannot be read.
-    """
+    """Read all pictures once and make inputs of them; `what` is how sentences call them."""
     options = how.options
     if not len(blobs):
         raise BadInput(f"expected images in {what}, but there are none; check the path")
@@ -108,7 +103,7 @@ def _read_all(
         return x, rows, entry.bad
     if fits:
         return _into_memory(blobs, size, progress)
-    hashes, bad = _check_all(blobs, progress)
+    hashes, bad = each_picture(blobs, lambda _, data: check(data), progress)
     rows = _kept(len(blobs), bad)
     return StreamedImages(blobs, rows, size, hashes[rows]), rows, bad
 
@@ -117,49 +112,13 @@ def _into_memory(
     blobs: Blobs, size: Size, progress: Progress | None
 ) -> tuple[Inputs, npt.NDArray[np.int64], dict[int, str]]:
     pixels = np.empty((len(blobs), *size, 3), np.uint8)
-    bad: dict[int, str] = {}
 
-    def fill(row: int) -> str | None:
-        try:
-            pixels[row] = decode(read(blobs, row), size)
-            return None
-        except Unreadable as error:
-            return str(error)
+    def fill(row: int, data: bytes) -> None:
+        pixels[row] = decode(data, size)
 
-    in_chunks(fill, len(blobs), lambda start, why: _note(bad, start, why, len(blobs), progress))
+    _, bad = each_picture(blobs, fill, progress)
     rows = _kept(len(blobs), bad)
     return Resident(torch.from_numpy(pixels[rows] if bad else pixels)), rows, bad
-
-
-def _check_all(
-    blobs: Blobs, progress: Progress | None
-) -> tuple[npt.NDArray[np.uint8], dict[int, str]]:
-    hashes = np.zeros((len(blobs), 16), np.uint8)
-    bad: dict[int, str] = {}
-
-    def look(row: int) -> str | None:
-        try:
-            data = read(blobs, row)
-            hashes[row] = fingerprint(data)
-            check(data)
-            return None
-        except Unreadable as error:
-            return str(error)
-
-    in_chunks(look, len(blobs), lambda start, why: _note(bad, start, why, len(blobs), progress))
-    return hashes, bad
-
-
-def _note(
-    bad: dict[int, str],
-    start: int,
-    reasons: Sequence[str | None],
-    count: int,
-    progress: Progress | None,
-) -> None:
-    bad.update({start + k: why for k, why in enumerate(reasons) if why is not None})
-    if progress is not None:
-        progress(start + len(reasons), count)
 
 
 def _kept(count: int, bad: dict[int, str]) -> npt.NDArray[np.int64]:

@@ -12,19 +12,17 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
-import numpy.typing as npt
 
 from labelproof.data.plain_files import read_npy
 from labelproof.data.readers.file_names import Blobs
-from labelproof.data.readers.pixels import Size, Unreadable, decode
+from labelproof.data.readers.pixels import Size, decode
 from labelproof.data.readers.reading_options import Progress
-from labelproof.data.readers.streamed import Hashes, Sums, checksum, fingerprint, in_chunks, read
+from labelproof.data.readers.streamed import Hashes, Sums, checksum, each_picture
 from labelproof.errors import BadInput
 from labelproof.files import sync_folder, write_json
 
@@ -102,27 +100,13 @@ def _decode_into(
     file: BinaryIO, blobs: Blobs, size: Size, progress: Progress | None
 ) -> tuple[Hashes, Sums, dict[int, str]]:
     """Write a row of pixels per picture, zeros for the bad ones."""
-    hashes = np.zeros((len(blobs), 16), np.uint8)
-    sums = np.zeros(len(blobs), np.uint32)
-    bad: dict[int, str] = {}
+    sums: list[int] = []
 
-    def work(row: int) -> npt.NDArray[np.uint8] | str:
-        try:
-            data = read(blobs, row)
-            hashes[row] = fingerprint(data)
-            return decode(data, size)
-        except Unreadable as error:
-            return str(error)
+    def store(results: list[Any]) -> None:
+        for result in results:
+            pixels = np.zeros((*size, 3), np.uint8) if result is None else result
+            sums.append(checksum(pixels))
+            file.write(pixels.tobytes())
 
-    def store(start: int, results: Sequence[npt.NDArray[np.uint8] | str]) -> None:
-        for row, result in enumerate(results, start):
-            if isinstance(result, str):
-                bad[row] = result
-                result = np.zeros((*size, 3), np.uint8)
-            sums[row] = checksum(result)
-            file.write(result.tobytes())
-        if progress is not None:
-            progress(start + len(results), len(blobs))
-
-    in_chunks(work, len(blobs), store)
-    return hashes, sums, bad
+    hashes, bad = each_picture(blobs, lambda _, data: decode(data, size), progress, store)
+    return hashes, np.array(sums, np.uint32), bad

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from labelproof.data.examples import Examples
+from labelproof.data.examples import Encoder, Examples, Inputs
 from labelproof.data.labels import Encoded, encode_labels
 from labelproof.data.votes import Votes
 from labelproof.errors import BadInput
@@ -64,11 +64,7 @@ MANY_ROWS = 10  # from which on values that are all different name rows, not gro
 
 
 def as_groups(values: Iterable[Any], what: str) -> list[str]:
-    """The group of every example.
-
-    Raises:
-        BadInput: If every example has one of its own.
-    """
+    """The group of every example."""
     names = [str(name) for name in values]
     if len(set(names)) == len(names) > MANY_ROWS:
         raise BadInput(
@@ -77,6 +73,28 @@ def as_groups(values: Iterable[Any], what: str) -> list[str]:
             "--group"
         )
     return names
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncodedRows:
+    """Rows as inputs, and how they became so where they were words or texts."""
+
+    inputs: Inputs
+    encoder: Encoder | None = None
+    captions: Sequence[str] | None = None
+    warnings: tuple[str, ...] = ()
+    left_out: Mapping[str, str] = field(default_factory=dict)  # columns, and why
+
+    def examples(self, about: Mapping[str, Any]) -> Examples:
+        """The rows alone, without labels."""
+        encoding = {} if self.encoder is None else {"encoding": self.encoder.describe()}
+        return Examples(
+            x=self.inputs,
+            labels=None,
+            captions=self.captions,
+            encoder=self.encoder,
+            about={**about, **encoding},
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,4 +122,16 @@ class Told:
             first_row=self.first_row,
             merge=how.options.merge_labels,
             skip=how.options.skip_unlabelled,
+        )
+
+    def examples(self, rows: EncodedRows, coded: Encoded, about: Mapping[str, Any]) -> Examples:
+        """The rows with what is said of them."""
+        return replace(
+            rows.examples(about),
+            labels=coded.labels,
+            truth=coded.truth,
+            ids=self.ids,
+            classes=coded.classes,
+            votes=self.votes,
+            groups=self.groups,
         )

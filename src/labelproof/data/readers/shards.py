@@ -11,7 +11,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -30,25 +30,16 @@ NAME = re.compile(r"shard-(\d{5})-of-(\d{5})\.npz")
 ARRAYS = {"x", "y", "id", "row", "about"}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Shard:
-    """Which part of a set: number `index` of `count`, from 1."""
+Shard = tuple[int, int]  # number of a part, from 1, and how many there are
 
-    index: int
-    count: int
 
-    @property
-    def file(self) -> str:
-        """The name of its file."""
-        return f"shard-{self.index:05d}-of-{self.count:05d}.npz"
+def shard_file(shard: Shard) -> str:
+    """The name of the file of a part."""
+    return "shard-{:05d}-of-{:05d}.npz".format(*shard)
 
 
 def parse_shard(text: str) -> Shard:
-    """`2/8` is the second of eight shards.
-
-    Raises:
-        BadInput: If it is not of that form.
-    """
+    """`2/8` is the second of eight shards."""
     found = re.fullmatch(r"\s*(\d{1,5})\s*/\s*(\d{1,5})\s*", text)
     index, count = (int(found[1]), int(found[2])) if found else (0, 0)
     if not 1 <= index <= count:
@@ -56,7 +47,7 @@ def parse_shard(text: str) -> Shard:
             f"expected a shard such as 1/8 to 8/8 for --shard, but got {text!r}; give its number "
             "and the number of shards"
         )
-    return Shard(index=index, count=count)
+    return index, count
 
 
 def is_shards(folder: Path) -> bool:
@@ -65,8 +56,8 @@ def is_shards(folder: Path) -> bool:
 
 
 def write_shard(folder: Path, shard: Shard, examples: Examples) -> Path:
-    """Write the vectors of a part, which holds every `count`-th example of the set."""
-    encoding = examples.encoder
+    """Write the vectors of a part, which holds every n-th example of the set."""
+    (index, count), encoding = shard, examples.encoder
     assert isinstance(encoding, PictureEncoding)
     assert examples.labels is not None
     names = np.array(examples.classes or (), dtype=str)
@@ -78,24 +69,20 @@ def write_shard(folder: Path, shard: Shard, examples: Examples) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     every = torch.arange(len(examples))
     ids = list(examples.ids or map(str, range(len(examples))))
-    with written_whole(folder / shard.file) as aside, aside.open("wb") as file:
+    with written_whole(folder / shard_file(shard)) as aside, aside.open("wb") as file:
         np.savez(
             file,
             x=examples.x.take(every).half().numpy(),
             y=names[np.asarray(examples.labels)],
             id=np.array(ids, dtype=str),
-            row=shard.index - 1 + shard.count * np.arange(len(examples)),
+            row=index - 1 + count * np.arange(len(examples)),
             about=np.array(json.dumps(about)),
         )
-    return folder / shard.file
+    return folder / shard_file(shard)
 
 
 def load_shards(folder: Path, merge: bool = False) -> Examples:
-    """All shards of a folder as one set, in the order of the data they were made of.
-
-    Raises:
-        BadInput: If one is missing, damaged, or of other data or another encoder.
-    """
+    """All shards of a folder as one set, in the order of the data they were made of."""
     paths = _complete(folder)
     parts = [read_arrays(path, set(ARRAYS))[0] for path in paths]
     about = _agreed(paths, parts)
@@ -132,7 +119,7 @@ def _complete(folder: Path) -> list[Path]:
             "shards; put each set into its own folder"
         )
     (count,) = counts
-    wanted = [Shard(index=k, count=count).file for k in range(1, count + 1)]
+    wanted = [shard_file((k, count)) for k in range(1, count + 1)]
     missing = [name for name in wanted if name not in found]
     if missing:
         raise BadInput(

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ from torch import Tensor
 from labelproof.data.examples import Inputs, Subset
 from labelproof.data.readers.file_names import Blobs
 from labelproof.data.readers.pixels import Size, Unreadable, decode, decode_whole, reason
+from labelproof.data.readers.reading_options import Progress
 from labelproof.errors import RunFailed
 
 Hashes = npt.NDArray[np.uint8]  # (N, 16)
@@ -181,6 +182,37 @@ def fingerprint(data: bytes) -> Hashes:
 def images_digest(hashes: Hashes, shape: Sequence[int]) -> str:
     """Hash of pictures in their order, and of the size they come in."""
     return hashlib.sha256(f"{tuple(shape)}".encode() + hashes.tobytes()).hexdigest()
+
+
+def each_picture(
+    blobs: Blobs,
+    use: Callable[[int, bytes], object],
+    progress: Progress | None,
+    done: Callable[[list[Any]], None] = lambda results: None,
+) -> tuple[Hashes, dict[int, str]]:
+    """Read every picture once, in threads; `done` gets what `use` returned, None for bad ones.
+
+    Returns the hashes of all, (N, 16), and why the bad ones cannot be used.
+    """
+    hashes = np.zeros((len(blobs), 16), np.uint8)
+    bad: dict[int, str] = {}
+
+    def work(row: int) -> object:
+        try:
+            data = read(blobs, row)
+            hashes[row] = fingerprint(data)
+            return use(row, data)
+        except Unreadable as error:
+            bad[row] = str(error)
+            return None
+
+    def end(start: int, results: Sequence[Any]) -> None:
+        done(list(results))
+        if progress is not None:
+            progress(start + len(results), len(blobs))
+
+    in_chunks(work, len(blobs), end)
+    return hashes, dict(sorted(bad.items()))
 
 
 def in_chunks(

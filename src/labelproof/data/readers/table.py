@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,7 @@ from labelproof.data.encoders.texts import (
     fit_texts,
     use_transformer,
 )
-from labelproof.data.examples import Captions, Examples, Inputs, in_memory
-from labelproof.data.labels import Encoded
+from labelproof.data.examples import Captions, Examples, in_memory
 from labelproof.data.readers.column_roles import (
     Roles,
     assign,
@@ -42,15 +41,15 @@ from labelproof.data.readers.delimited import is_number
 from labelproof.data.readers.file_names import FileBlobs, outside, printable
 from labelproof.data.readers.frames import WRITTEN, own_columns, own_note
 from labelproof.data.readers.image_folder import check_files, labelled_images
-from labelproof.data.readers.reading_options import Reading, SourceOptions, Told, as_groups
-from labelproof.data.readers.sampling import seen, spread
-from labelproof.data.readers.table_files import (
-    EXCEL,
-    LINES,
-    read_csv,
-    read_frame,
-    read_header,
+from labelproof.data.readers.reading_options import (
+    EncodedRows,
+    Reading,
+    SourceOptions,
+    Told,
+    as_groups,
 )
+from labelproof.data.readers.sampling import seen, spread
+from labelproof.data.readers.table_files import EXCEL, LINES, read_header, read_table
 from labelproof.data.readers.votes_beside import with_majority
 from labelproof.errors import BadInput
 
@@ -65,16 +64,9 @@ def load_table(path: Path, how: Reading) -> Examples:
     """Examples of a CSV, JSON lines or Excel file; options say what its columns are, or they do."""
     roles = assign(read_header(path), how, path)
     suffix = path.suffix.lower()
-    frame = read_frame(path) if suffix in (*LINES, *EXCEL) else read_csv(path, roles.named)
-    first_row = 1 if suffix in LINES else 2
-    about = {"source": _source(path), "path": str(path)}
-    return from_frame(frame, roles, how, about, first_row)
-
-
-def _source(path: Path) -> str:
-    suffix = path.suffix.lower()
-    names = {LINES: "jsonl", EXCEL: "excel"}
-    return next((name for suffixes, name in names.items() if suffix in suffixes), "csv")
+    source = "jsonl" if suffix in LINES else "excel" if suffix in EXCEL else "csv"
+    about, first_row = {"source": source, "path": str(path)}, 1 if suffix in LINES else 2
+    return from_frame(read_table(path, roles.named), roles, how, about, first_row)
 
 
 def from_frame(
@@ -130,7 +122,7 @@ def from_frame(
     ]
     missing = about.get("missing", missing_cells(features))
     about = {**about, "missing": missing, "warnings": warnings}
-    return _rows(beside, coded, encoded, about)
+    return beside.examples(encoded, coded, about)
 
 
 def _giveaways(features: Frame, labels: Any) -> list[str]:
@@ -187,34 +179,6 @@ def missing_cells(features: Frame) -> dict[str, int]:
     """How many cells are empty, by column; full columns are left out."""
     counts = features.isna().sum()
     return {str(name): int(count) for name, count in counts.items() if count}
-
-
-def _rows(beside: Told, coded: Encoded, encoded: EncodedRows, about: dict[str, Any]) -> Examples:
-    """Examples of encoded rows."""
-    encoder = encoded.encoder
-    return Examples(
-        x=encoded.inputs,
-        labels=coded.labels,
-        truth=coded.truth,
-        ids=beside.ids,
-        classes=coded.classes,
-        captions=encoded.captions,
-        encoder=encoder,
-        votes=beside.votes,
-        groups=beside.groups,
-        about=about if encoder is None else {**about, "encoding": encoder.describe()},
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class EncodedRows:
-    """Rows of a table as vectors."""
-
-    inputs: Inputs
-    encoder: TableEncoder | AnyTexts | None = None
-    captions: Sequence[str] | None = None
-    warnings: tuple[str, ...] = ()
-    left_out: Mapping[str, str] = field(default_factory=dict)  # columns, and why
 
 
 def _encode(

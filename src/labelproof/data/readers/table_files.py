@@ -50,6 +50,14 @@ def read_frame(path: Path) -> Frame:
     return frame
 
 
+def read_table(path: Path, words: Sequence[str]) -> Frame:
+    """Any table as a frame; of Parquet these columns alone, of a CSV these exactly as written."""
+    suffix = path.suffix.lower()
+    if suffix in PARQUET:
+        return read_parquet(path, words)
+    return read_frame(path) if suffix in (*LINES, *EXCEL) else read_csv(path, words)
+
+
 def read_csv(path: Path, words: Sequence[str]) -> Frame:
     """A CSV as a frame; columns in `words` stay exactly as written, so "NA" can be a class."""
     pandas = need("pandas", "table", "a CSV table")

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from torch import Tensor
 
 from labelproof.data.examples import Examples
@@ -29,7 +30,7 @@ from labelproof.data.labels import (
 from labelproof.data.merged_names import merged
 from labelproof.data.readers.frames import own_columns
 from labelproof.data.readers.vote_remarks import listed_names, maybe_multilabel, vote_notes
-from labelproof.data.votes import BLANK, Votes, majority, votes_from_codes
+from labelproof.data.votes import BLANK, Votes, majority
 from labelproof.errors import BadInput
 
 Cells = npt.NDArray[Any]
@@ -69,12 +70,8 @@ def encode_votes(
     Args:
         cells: Numbers or names; blank, NaN or -1 where somebody did not vote.
         annotators: A names.
-        truth: True labels (N,), where known.
-        names: Names of classes 0..C-1, for integer votes.
-        what: How sentences call the votes.
-        first_row: Number of the first row as the user counts.
+        truth: As for `encode_labels`, like names, what, first_row and merge.
         notes: What is known already that a person should be told.
-        merge: Whether names that differ in capitals or blanks alone are one class.
         skip: Whether an example without a vote gets the code -1 instead of a refusal.
         advice: What else to do about examples without a vote, for the end of a sentence.
     """
@@ -104,13 +101,14 @@ def encode_votes(
             f"expected at least two classes in {what}, but everybody says {str(given[0])!r}; "
             "give examples of another class"
         )
-    plain = tuple(str(name) for name in annotators)
-    found = votes_from_codes(codes[some], plain)
+    votes = Votes(table=torch.from_numpy(codes), annotators=tuple(map(str, annotators)))
+    found = votes.part(torch.from_numpy(some))
     told = (*notes, *vote_notes(found, classes), *maybe_multilabel(found, classes))
-    votes = votes_from_codes(codes, plain, told)
     labels = np.where(some, majority(votes, len(classes)).numpy(), UNLABELLED)
     known = _spread(encode(columns[1], classes, what=what), some) if truth is not None else None
-    return EncodedVotes(votes=votes, labels=labels, truth=known, classes=classes)
+    return EncodedVotes(
+        votes=replace(votes, notes=told), labels=labels, truth=known, classes=classes
+    )
 
 
 def _spread(codes: Codes, some: npt.NDArray[np.bool_]) -> Codes:
@@ -171,8 +169,7 @@ def annotator_names(table: Any) -> tuple[str, ...]:
 
 def voted(examples: Examples, coded: EncodedVotes) -> Examples:
     """Examples that were read with the majority as their labels, together with the votes."""
-    notes = [*coded.votes.notes, *examples.about.get("warnings", ())]
-    return replace(examples, votes=coded.votes, about={**examples.about, "warnings": notes})
+    return replace(examples.noted(coded.votes.notes, last=False), votes=coded.votes)
 
 
 def _refuse_targets(table: npt.NDArray[np.float64], what: str) -> None:
@@ -227,17 +224,17 @@ def pick_annotators(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wide:
-    """A long table of votes made wide."""
+class VoteRows:
+    """Votes (N, A) with one row an example."""
 
-    ids: tuple[str, ...]  # N, in order of appearance
-    first: npt.NDArray[np.int64]  # (N,) row of the long table in which each id appears first
     annotators: tuple[str, ...]
-    cells: Cells  # (N, A)
-    notes: tuple[str, ...]
+    cells: Cells  # None where somebody did not vote
+    notes: tuple[str, ...] = ()
+    keys: Sequence[str] = ()  # what the table calls each example
+    first: npt.NDArray[np.int64] | None = None  # (N,) row of a long table that names it first
 
 
-def widen(ids: Cells, who: Cells, labels: Cells, *, what: str, first_row: int = 0) -> Wide:
+def widen(ids: Cells, who: Cells, labels: Cells, *, what: str, first_row: int = 0) -> VoteRows:
     """One row an example from one row a vote; the last of several answers of a person counts."""
     names = [_name(value) for value in ids]
     people = [_name(value) for value in who]
@@ -256,13 +253,9 @@ def widen(ids: Cells, who: Cells, labels: Cells, *, what: str, first_row: int = 
         if cells[cell] is not None:
             repeated[_name(cells[cell]) == _name(label)].append(f"{person} on {name}")
         cells[cell] = label
-    firsts = np.full(len(rows), -1, dtype=np.int64)
-    for place, name in enumerate(names):
-        if firsts[rows[name]] < 0:
-            firsts[rows[name]] = place
-    return Wide(
-        ids=tuple(rows),
-        first=firsts,
+    return VoteRows(
+        keys=tuple(rows),
+        first=np.unique([rows[name] for name in names], return_index=True)[1],
         annotators=tuple(annotators),
         cells=cells,
         notes=_repeats(repeated),

@@ -8,7 +8,7 @@ Shapes: N examples, A annotators.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from labelproof.data.readers.reading_options import SourceOptions
 from labelproof.data.readers.vote_table import (
     Cells,
     EncodedVotes,
+    VoteRows,
     encode_votes,
     is_blank,
     pick_annotators,
@@ -41,28 +42,15 @@ IDS = ("id", "index", "example", "row", *FILE_NAMES)
 SHOWN = 3  # ids in a note
 
 
-@dataclass(frozen=True, kw_only=True)
-class Beside:
-    """Votes (N, A) in the order of the examples."""
-
-    annotators: tuple[str, ...]
-    cells: Cells  # None where somebody did not vote
-    notes: tuple[str, ...]
-
-
-def votes_beside(table: Path, options: SourceOptions, ids: Sequence[str]) -> Beside:
-    """Read the votes of a table for the examples with these ids.
-
-    Raises:
-        BadInput: If a column is missing, or no row is about an example of the data.
-    """
+def votes_beside(table: Path, options: SourceOptions, ids: Sequence[str]) -> VoteRows:
+    """Read the votes of a table for the examples with these ids."""
     found, what = layout(table), printable(table.name)
     name = options.id_column if options.id_column in found.header else None
     key = required(found.header, name, IDS, table, "--id-column", "ids")
     who = pick(found.header, options.annotator_column, PEOPLE, table, "--annotator-column")
     wanted = options.annotators or ("*",)
     people = () if who else pick_annotators(found.header, wanted, what, (key,))
-    read = _read(table, found, options.label_column, key, who, people)
+    read, _ = _read(table, found, options.label_column, key, who, people)
     return _matched(read, ids, what)
 
 
@@ -79,23 +67,12 @@ def votes_by_file(
     if options.annotators:
         who, people = None, pick_annotators(found.header, options.annotators, what)
     truth = pick(found.header, options.truth_name, (), table, "--truth-key")
-    read = _read(table, found, options.label_column, key, who, people, truth)
+    read, known = _read(table, found, options.label_column, key, who, people, truth)
     coded = encode_votes(
-        read.cells, read.annotators, truth=read.truth, what=f"the votes of {what}", first_row=2,
+        read.cells, read.annotators, truth=known, what=f"the votes of {what}", first_row=2,
         notes=read.notes, merge=options.merge_labels, skip=options.skip_unlabelled,
     )  # fmt: skip
-    return list(read.keys), read.truth, coded
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Read:
-    """Votes (N, A) in the order of the table."""
-
-    keys: Sequence[str]
-    annotators: tuple[str, ...]
-    cells: Cells
-    notes: tuple[str, ...] = ()
-    truth: list[str] | None = None
+    return list(read.keys), known, coded
 
 
 def _read(
@@ -106,25 +83,20 @@ def _read(
     who: str | None,
     people: tuple[str, ...],
     truth: str | None = None,
-) -> _Read:
-    """The columns of votes: a row a vote where `who` names its annotators, else those of people."""
+) -> tuple[VoteRows, list[str] | None]:
+    """The votes, a row each where `who` names annotators, else a column each; and true labels."""
     extra = [truth] if truth else []
     if who is None:
         keys, *columns = _some_rows(table, found, [key, *people, *extra])
         cells = np.array(columns[: len(people)], dtype=object).T
-        known = columns[-1] if truth else None
-        return _Read(keys=keys, annotators=people, cells=cells, truth=known)
+        found_rows = VoteRows(keys=keys, annotators=people, cells=cells)
+        return found_rows, columns[-1] if truth else None
     label = required(found.header, label, LABEL_NAMES, table, "--label-column", "labels")
     columns = _some_rows(table, found, [key, who, label, *extra])
     arrays = [np.array(column, dtype=object) for column in columns[:3]]
     wide = widen(*arrays, what=printable(table.name), first_row=2)
-    return _Read(
-        keys=wide.ids,
-        annotators=wide.annotators,
-        cells=wide.cells,
-        notes=wide.notes,
-        truth=[columns[3][row] for row in wide.first.tolist()] if truth else None,
-    )
+    assert wide.first is not None
+    return wide, [columns[3][row] for row in wide.first.tolist()] if truth else None
 
 
 def _some_rows(table: Path, found: Layout, wanted: Sequence[str]) -> list[list[str]]:
@@ -136,7 +108,7 @@ def _some_rows(table: Path, found: Layout, wanted: Sequence[str]) -> list[list[s
     return columns
 
 
-def _matched(read: _Read, ids: Sequence[str], what: str) -> Beside:
+def _matched(read: VoteRows, ids: Sequence[str], what: str) -> VoteRows:
     rows, people, notes = read.keys, read.annotators, read.notes
     place = {name: number for number, name in enumerate(ids)}
     strange = [name for name in rows if name.strip() not in place]
@@ -156,21 +128,17 @@ def _matched(read: _Read, ids: Sequence[str], what: str) -> Beside:
         examples = "1 example" if len(strange) == 1 else f"{len(strange)} examples"
         note = f"{what} has votes on {examples} that the data does not have: "
         notes = (*notes, f"{note}{shown}{more}")
-    return Beside(annotators=people, cells=table, notes=notes)
+    return VoteRows(annotators=people, cells=table, notes=notes)
 
 
-def together(one: Beside, other: Beside, ids: Sequence[str]) -> Beside:
-    """Two tables of votes as one.
-
-    Raises:
-        BadInput: If somebody's votes differ between the two.
-    """
+def together(one: VoteRows, other: VoteRows, ids: Sequence[str]) -> VoteRows:
+    """Two tables of votes as one."""
     people = tuple(dict.fromkeys((*one.annotators, *other.annotators)))
     cells = np.full((len(ids), len(people)), None, dtype=object)
     for table in (one, other):
         for column, name in enumerate(table.annotators):
             _put(cells, people.index(name), table.cells[:, column], name, ids)
-    return Beside(annotators=people, cells=cells, notes=(*one.notes, *other.notes))
+    return VoteRows(annotators=people, cells=cells, notes=(*one.notes, *other.notes))
 
 
 def _put(cells: Cells, column: int, votes: Any, name: str, ids: Sequence[str]) -> None:
@@ -201,32 +169,30 @@ def with_majority(
 ) -> tuple[Frame, Roles, EncodedVotes]:
     """A frame of one row an example with the majority as its label column, and the votes."""
     _check_apart(roles, what)
-    notes: tuple[str, ...] = ()
     if roles.annotator is not None:
-        frame, people, cells, notes = _from_long(frame, roles, what, first_row)
+        frame, votes = _from_long(frame, roles, what, first_row)
     else:
-        people, cells = roles.annotators, frame[list(roles.annotators)].to_numpy(dtype=object)
         others = [name for name in frame.columns if name not in roles.named]
         beside = [name for name in others if str(name).lower() in LABEL_NAMES]
         notes = tuple(f"column {n!r} is left out: labels come from the annotators" for n in beside)
+        cells = frame[list(roles.annotators)].to_numpy(dtype=object)
+        votes = VoteRows(annotators=roles.annotators, cells=cells, notes=notes)
         frame = frame.drop(columns=beside)
     if options.labels is not None:
-        both = _with_beside(frame, roles, options, people, cells)
-        people, cells, notes = both.annotators, both.cells, (*notes, *both.notes)
+        votes = _with_beside(frame, roles, options.labels, options, votes)
     coded = encode_votes(
-        cells,
-        people,
+        votes.cells,
+        votes.annotators,
         truth=frame[roles.truth].to_numpy(dtype=object) if roles.truth else None,
         what=f"the votes of {what}",
         first_row=first_row,
-        notes=notes,
+        notes=votes.notes,
         merge=options.merge_labels,
         skip=options.skip_unlabelled,
     )
-    names = coded.names()
     used = [name for name in (*roles.annotators, roles.annotator) if name is not None]
     frame = frame.drop(columns=used).copy()  # in one piece: pandas warns of many small ones
-    frame[CONSENSUS] = names
+    frame[CONSENSUS] = coded.names()
     return frame, replace(roles, label=CONSENSUS), coded
 
 
@@ -248,21 +214,17 @@ def _check_apart(roles: Roles, what: str) -> None:
 
 
 def _with_beside(
-    frame: Frame, roles: Roles, options: SourceOptions, people: tuple[str, ...], cells: Any
-) -> Beside:
+    frame: Frame, roles: Roles, table: Path, options: SourceOptions, votes: VoteRows
+) -> VoteRows:
     """The votes of a table of their own, and those of this one where it has some."""
-    assert options.labels is not None
-    numbers = range(len(frame))
-    ids = [str(name).strip() for name in (frame[roles.id] if roles.id else numbers)]
-    other = votes_beside(options.labels, options, ids)
-    if not people:
-        return other
-    return together(Beside(annotators=people, cells=cells, notes=()), other, ids)
+    ids = [str(name).strip() for name in (frame[roles.id] if roles.id else range(len(frame)))]
+    other = votes_beside(table, options, ids)
+    if not votes.annotators:
+        return replace(other, notes=(*votes.notes, *other.notes))
+    return together(votes, other, ids)
 
 
-def _from_long(
-    frame: Frame, roles: Roles, what: str, first_row: int
-) -> tuple[Frame, tuple[str, ...], Any, tuple[str, ...]]:
+def _from_long(frame: Frame, roles: Roles, what: str, first_row: int) -> tuple[Frame, VoteRows]:
     """One row an example; its features must be the same in all of its rows."""
     if roles.id is None:
         raise BadInput(
@@ -283,4 +245,4 @@ def _from_long(
             f"different ones in column {column!r}; correct it, or leave it out with --drop-column"
         )
     single = frame.iloc[wide.first].reset_index(drop=True).drop(columns=[str(roles.label)])
-    return single, wide.annotators, wide.cells, wide.notes
+    return single, wide

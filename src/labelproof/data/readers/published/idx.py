@@ -86,11 +86,7 @@ def load_idx(kind: Idx, options: SourceOptions) -> Examples:
 
 
 def read_idx(path: Path) -> npt.NDArray[np.uint8]:
-    """The array of bytes in an idx file.
-
-    Raises:
-        BadInput: If it is no idx file of bytes, or shorter or longer than its header says.
-    """
+    """The array of bytes in an idx file."""
     try:
         with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
             start = file.read(4)

@@ -75,11 +75,7 @@ LARGEST = 2**31  # bytes of a published file
 
 
 def plain(data: bytes, name: str) -> Any:
-    """The dict, list or array that a pickle describes.
-
-    Raises:
-        BadInput: If it is damaged, or holds anything but plain data.
-    """
+    """The dict, list or array that a pickle describes."""
     return _understood(read_plain, data, name)
 
 

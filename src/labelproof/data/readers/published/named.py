@@ -32,11 +32,7 @@ SEED = 0  # the split is part of the data set's definition here and never change
 
 
 def load_named(name: str, how: Reading) -> Examples:
-    """A data set by its name; with `like`, the part of it that is meant for testing.
-
-    Raises:
-        BadInput: If its files are not there, or differ in shape or classes from `like`.
-    """
+    """A data set by its name; with `like`, the part of it that is meant for testing."""
     if name == "ilsvrc12":
         return load_ilsvrc12(how)
     examples, like = _load(name, how), how.like

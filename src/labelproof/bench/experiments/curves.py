@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from labelproof.bench import figures
+from labelproof.bench import published_numbers as published
 from labelproof.bench.cell import Cell, Experiment, Scale, Sources, crossed, seeded
 from labelproof.bench.published_numbers import CURVE_NOTE, Curves, curve
 from labelproof.bench.results import BEST, LAST, LAST10, Metric, Results, mean_spread
@@ -45,14 +46,11 @@ class Curve:
         values = self.values["paper" if of_vectors(scale, sources) else scale]
 
         def one(setting: Setting, value: float) -> list[Cell]:
-            spec = published_form(setting, "dpc", scale, sources, self.change(value))
+            change = {} if value == self.usual else {self.setting: value}
+            spec = published_form(setting, "dpc", scale, sources, change)
             return seeded(self.row.format(value), setting.column, spec, seeds)
 
         return crossed(synthetic_settings(scale, sources, COLUMNS[scale]), values, one)
-
-    def change(self, value: float) -> dict[str, float]:
-        """What a value changes."""
-        return {} if value == self.usual else {self.setting: value}
 
     def finish(self, results: Results, folder: Path) -> list[Path]:
         """Tables of last and best accuracy, and a figure of both for every column."""
@@ -86,3 +84,27 @@ def points(
     known = {value: pair for value, pair in found.items() if pair is not None}
     means, spreads = [pair[0] for pair in known.values()], [pair[1] for pair in known.values()]
     return list(known), means, spreads
+
+
+BETA = Curve(
+    setting="beta",
+    symbol="β",
+    usual=0.5,
+    values={"paper": published.BETAS, "small": (0.0, 0.5, 1.0), "tiny": (0.0, 0.5, 1.0)},
+    published=published.BETA_CURVES,
+)
+GAMMA = Curve(
+    setting="gamma_c",
+    symbol="γ C",
+    usual=10.0,
+    values={"paper": published.GAMMAS, "small": (0.0, 5.0, 10.0, 20.0), "tiny": (0.0, 10.0, 20.0)},
+    published=published.GAMMA_CURVES,
+)
+EXPERIMENTS = {
+    "beta": BETA.experiment(
+        "beta", "sensitivity of DPC to β, the weight of the divergence (figure 3 a, b)"
+    ),
+    "gamma": GAMMA.experiment(
+        "gamma", "sensitivity of DPC to γ, the constant of the calibrated softmax (figure 3 c, d)"
+    ),
+}
