@@ -46,6 +46,7 @@ def test_folds_part_every_class_evenly(count: int) -> None:
     assert not torch.equal(fold, folds(labels, count, seed=4))
 
 
+@pytest.mark.whole
 def test_fewer_examples_have_more_folds() -> None:
     task = blobs(40).task
     sizes = {499: 10, 500: 5, 20_000: 5, 20_001: 2}
