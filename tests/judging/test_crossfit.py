@@ -86,6 +86,7 @@ def two_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     torch.set_num_threads(before)
 
 
+@pytest.mark.whole
 def test_folds_side_by_side_are_the_same_bits(two_threads: None, tmp_path: Path) -> None:
     problem = blobs(60, noise=0.3)
     alone = again(problem, problem.task)
