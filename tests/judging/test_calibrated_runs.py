@@ -17,7 +17,13 @@ from labelproof.judging.calibration import uncalibrated
 from labelproof.judging.crossfit import Retraining
 from labelproof.judging.label_table import knowing_label, label_table
 from labelproof.judging.link import Link
-from labelproof.judging.summary import on_test, recalls, summarise, transition_error
+from labelproof.judging.summary import (
+    on_test,
+    recalls,
+    summarise,
+    transition_error,
+    trial_seconds,
+)
 from labelproof.judging.suspects import Rule
 from labelproof.judging.verdict import Judged, count_filled, judge
 from labelproof.judging.wording import noise, of_labels
@@ -138,6 +144,12 @@ def test_raw_and_calibrated_probabilities_are_measured_apart(
     assert told["ece_calibrated"] == told["test"]["nll"] == told["test"]["brier"] == 0
     assert told["balanced_accuracy"] == 1
     assert recalls(sure[labels == 0], labels[labels == 0]) == [1.0, None, None]
+
+
+def test_what_trials_took_counts_where_it_is_known(result: Result) -> None:
+    chosen = {"lambda_u": {"value": 25.0, "seconds": 3.5}, "of an older run": {"value": 1.0}}
+    assert trial_seconds(replace(result, chosen=chosen)) == 3.5
+    assert trial_seconds(result) == 0.0
 
 
 def test_the_transition_error_by_hand(problem: Problem, result: Result) -> None:

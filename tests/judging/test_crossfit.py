@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -122,6 +123,24 @@ def test_folds_begin_beside_training_where_a_core_would_be_idle(
     assert rounds(problem.task, CPU) == 10
     torch.set_num_threads(2)
     assert rounds(replace(problem.task, kind="images"), CPU) == 10
+
+
+def test_one_core_is_left_to_the_run_itself(
+    two_threads: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (crossfit, unseen):
+        monkeypatch.setattr(module, "fold_count", lambda task: 3)
+    asked: list[tuple[int, int]] = []
+
+    @contextmanager
+    def noted(works: list[Any], room: int) -> Iterator[None]:
+        asked.append((len(works), room))
+        yield None
+
+    monkeypatch.setattr(unseen, "beside", noted)
+    problem = blobs(60, noise=0.3)
+    with begun_beside(again(problem, problem.task)):
+        assert asked == [(4, 1)]  # three folds and the cheap views, one after the other
 
 
 def test_a_part_has_its_inputs_labels_and_confirmed_ones() -> None:

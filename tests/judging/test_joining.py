@@ -63,6 +63,13 @@ def test_who_is_surely_behind_is_left_out(labels: torch.Tensor) -> None:
     assert join(bad.double(), fitted(good), labels).share > 1 - LEAST_SHARE
 
 
+def test_who_is_always_right_is_surely_ahead_of_who_never_is(labels: torch.Tensor) -> None:
+    right, wrong = named(slice(0, 0), labels, 2.0), named(slice(0, SIZE), labels, 2.0)
+    odds = math.exp(12) / PREFERENCE  # no t is larger, although these differences do not vary
+    assert join(wrong.double(), fitted(right), labels).share == pytest.approx(odds / (1 + odds))
+    assert join(right.double(), fitted(wrong), labels).partner is None
+
+
 def test_the_louder_one_does_not_decide(labels: torch.Tensor) -> None:
     quiet, other = scored(0.7, 0, labels), scored(0.7, 1, labels)
     plain = join(quiet.double(), fitted(other), labels)
