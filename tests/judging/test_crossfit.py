@@ -26,7 +26,7 @@ from labelproof.judging.crossfit import (
     part_of,
     suited_to_fold,
 )
-from labelproof.judging.unseen import begun_beside, rounds, unseen_views
+from labelproof.judging.unseen import begun_beside, folds_after, rounds, unseen_views
 from labelproof.methods.ce import CrossEntropy
 from labelproof.recipes.recipe import own_data
 from labelproof.runs import folder as runfolder
@@ -141,6 +141,11 @@ def test_one_core_is_left_to_the_run_itself(
     problem = blobs(60, noise=0.3)
     with begun_beside(again(problem, problem.task)):
         assert asked == [(4, 1)]  # three folds and the cheap views, one after the other
+
+
+def test_folds_take_their_share_of_the_training_and_none_of_few_examples() -> None:
+    assert folds_after(blobs(39).task, CPU) == 0.0
+    assert folds_after(blobs(40).task, CPU) == pytest.approx(5 * 0.8)  # one after the other
 
 
 def test_a_part_has_its_inputs_labels_and_confirmed_ones() -> None:

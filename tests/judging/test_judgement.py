@@ -263,9 +263,9 @@ def test_the_given_label_has_p_clean_and_the_others_share_the_rest() -> None:
 
 
 def test_a_transition_matrix_by_hand() -> None:
-    posterior = np.array([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.0, 1.0, 0.0]])
-    found = transition_of(posterior, np.array([0, 1, 1]))
-    assert np.allclose(found, [[2 / 3, 1 / 3, 0], [0, 1, 0], [0, 0, 1]])
+    posterior = np.array([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.0, 1.0, 0.0], [0.0, 1.0, 0.0]])
+    found = transition_of(posterior, np.array([0, 1, 1, 0]))
+    assert np.allclose(found, [[2 / 3, 1 / 3, 0], [0.4, 0.6, 0], [0, 0, 1]])
 
 
 def test_the_same_seed_gives_the_same_judgement() -> None:
