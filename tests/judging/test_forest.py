@@ -154,3 +154,11 @@ def test_the_judge_is_told_which_view_is_the_forest():
         assert np.array_equal(heard.views[1:], np.stack(views))
         assert heard.together is None
         assert torch.equal(heard.own, torch.ones(90, 3))
+
+
+def test_trees_that_leave_all_examples_out_or_none_are_not_grown(monkeypatch):
+    monkeypatch.setattr("labelproof.judging.forest.TREES", 40)
+    _, forest = grown(torch.eye(3), torch.tensor([0, 1, 1]), 2, torch.arange(3))
+    drawn = np.random.default_rng(0).poisson(1, (40, 3))
+    left_out = (drawn == 0).sum(1)
+    assert len(forest.roots) == ((left_out > 0) & (left_out < 3)).sum() > 20

@@ -265,7 +265,7 @@ def named(missed: slice, labels: torch.Tensor, size: float) -> torch.Tensor:
 
 
 def test_shares_and_factors_by_hand(labels: torch.Tensor) -> None:
-    network, linear = named(slice(0, 20), labels, 2.0), named(slice(20, 30), labels, 3.0)
+    network, linear = named(slice(0, 20), labels, 0.2), named(slice(20, 30), labels, 0.3)
     found = join(network.double(), fitted(linear), labels)
     # ahead on twenty, behind on ten of 400: a mean of 0.025, a variance of 0.074375
     odds = math.exp(0.025 / math.sqrt(0.074375 / 400)) / PREFERENCE
@@ -274,9 +274,9 @@ def test_shares_and_factors_by_hand(labels: torch.Tensor) -> None:
     assert (found.network, found.linear) == (pytest.approx(0.95), pytest.approx(0.975))
     assert found.partner is not None
     # both are as loud together as each by its share
-    loud = (1 - share) * 2 + share * 3
-    assert found.partner.network == pytest.approx(loud * (1 - share) / 2)
-    assert found.partner.linear == pytest.approx(loud * share / 3)
+    loud = (1 - share) * 0.2 + share * 0.3
+    assert found.partner.network == pytest.approx(loud * (1 - share) / 0.2)
+    assert found.partner.linear == pytest.approx(loud * share / 0.3)
     assert "with weights of 24% and 76%" in found.sentence()
     assert "predicted 95.0% of the given labels and a softmax regression 97.5%" in found.sentence()
     assert found.describe(5)["fold_networks"] == 5
