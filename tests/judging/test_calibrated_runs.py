@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -16,7 +17,7 @@ from labelproof.judging import calibrate, calibrated
 from labelproof.judging.calibration import uncalibrated
 from labelproof.judging.crossfit import Retraining
 from labelproof.judging.label_table import knowing_label, label_table
-from labelproof.judging.link import Link
+from labelproof.judging.link import Link, entropy, vacuity
 from labelproof.judging.summary import (
     on_test,
     recalls,
@@ -165,6 +166,13 @@ def test_the_transition_error_by_hand(problem: Problem, result: Result) -> None:
 def test_links_without_sense_are_refused(bad: dict) -> None:
     with pytest.raises(ValueError, match="a link"):
         Link(**bad)
+
+
+def test_missing_evidence_and_entropy_by_hand() -> None:
+    evidence = torch.tensor([[0.0, 0.0, 0.0, 0.0], [math.log(9), 0.0, -1e9, -1e9]])
+    assert vacuity(evidence).tolist() == pytest.approx([4 / 8, 4 / 14])
+    probs = torch.tensor([[0.25] * 4, [0.5, 0.5, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0]])
+    assert entropy(probs).tolist() == pytest.approx([1.0, 0.5, 0.0])
 
 
 def test_the_given_label_has_its_clean_probability_and_the_others_share_the_rest() -> None:

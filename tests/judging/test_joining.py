@@ -142,6 +142,8 @@ def test_the_sentence_says_why_one_with_fewer_hits_may_weigh_more() -> None:
         "regression 90.0% and a random forest 85.0%. In the weights, hits in rare classes count "
         "more. The networks trained without each of 5 folds predict too."
     )
+    most = replace(found, share=0.1, forest_share=0.0, forest=None)  # the network weighs most
+    assert "rare classes" not in most.sentence(5)
 
 
 def test_trees_are_saved_loaded_and_exported(tmp_path: Path) -> None:
