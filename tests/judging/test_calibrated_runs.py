@@ -17,7 +17,7 @@ from labelproof.judging import calibrate, calibrated
 from labelproof.judging.calibration import uncalibrated
 from labelproof.judging.crossfit import Retraining
 from labelproof.judging.label_table import knowing_label, label_table
-from labelproof.judging.link import Link, entropy, vacuity
+from labelproof.judging.link import Link, entropy, scores, vacuity
 from labelproof.judging.summary import (
     on_test,
     recalls,
@@ -28,6 +28,7 @@ from labelproof.judging.summary import (
 from labelproof.judging.suspects import Rule
 from labelproof.judging.verdict import Judged, count_filled, judge
 from labelproof.judging.wording import noise, of_labels
+from labelproof.methods.ce import CrossEntropy
 from labelproof.training.loop import Result
 from tiny import CPU, Problem, blobs
 
@@ -166,6 +167,13 @@ def test_the_transition_error_by_hand(problem: Problem, result: Result) -> None:
 def test_links_without_sense_are_refused(bad: dict) -> None:
     with pytest.raises(ValueError, match="a link"):
         Link(**bad)
+
+
+def test_a_probability_of_nothing_has_a_score(monkeypatch: pytest.MonkeyPatch) -> None:
+    sure, x = torch.tensor([[1.0, 0.0]]), torch.zeros(1, 2)
+    monkeypatch.setattr(CrossEntropy, "predict", lambda *_: sure)
+    found = scores(CASES["ce"], None, x, "log-probabilities")
+    assert found.tolist() == [[0.0, pytest.approx(math.log(1e-12))]]
 
 
 def test_missing_evidence_and_entropy_by_hand() -> None:
