@@ -140,6 +140,11 @@ class Entered:
         yield from noting(own)
         self.tests[item.nodeid] = (time.process_time() - started, sorted(own))
 
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """The first failure ends the session."""
+        if report.failed:
+            Path("failed.txt").write_text(report.nodeid, encoding="utf-8")
+
     def pytest_sessionfinish(self) -> None:
         """Hand everything to the process that forked this one."""
         both = {
@@ -166,7 +171,9 @@ def noting(places: set[tuple[str, int]]) -> Iterator[None]:
 def functions_entered(tests: list[str]) -> dict[str, Any]:
     """By test: the seconds it takes, and the lines at which it enters functions."""
     if run(tests, limit=7200, plugins=[Entered()]) != 0:
-        sys.exit(f"the tests fail before anything is changed: {' '.join(tests)}")
+        failed = Path("failed.txt")
+        which = failed.read_text(encoding="utf-8") if failed.exists() else " ".join(tests)
+        sys.exit(f"the tests fail before anything is changed: {which}")
     found: dict[str, Any] = json.loads(Path("entered.json").read_text(encoding="utf-8"))
     return found
 

@@ -17,7 +17,14 @@ from scipy.special import polygamma
 from torch import Tensor
 
 from labelproof import functional as fn
-from labelproof.functional.dirichlet import _trigamma, flat_divergence, log_alpha
+from labelproof.functional.dirichlet import (
+    R_SERIES,
+    TRIGAMMA_SERIES,
+    XQ_SERIES,
+    _trigamma,
+    flat_divergence,
+    log_alpha,
+)
 
 DIGITS = 500  # exp(1000) has 435, and its logarithm times itself cancels
 ROWS = [
@@ -179,3 +186,12 @@ def test_the_oracle_itself():
         kl, _ = exact_kl([0.0] * 10, 3, 1.0)
     assert float(kl) == pytest.approx(1.137645, abs=1e-6)
     assert mpmath.mp.dps < DIGITS
+
+
+def test_the_series_are_those_of_stirling() -> None:
+    """Their coefficients are Bernoulli numbers B_2k over 2k (2k - 1), over 2k, and as they are."""
+    twice = np.arange(2, 11, 2)
+    numbers = np.array([float(mp.bernoulli(int(index))) for index in twice])
+    np.testing.assert_allclose(R_SERIES, numbers / (twice * (twice - 1)), rtol=1e-14)
+    np.testing.assert_allclose(XQ_SERIES, numbers / twice, rtol=1e-14)
+    np.testing.assert_allclose(TRIGAMMA_SERIES, numbers, rtol=1e-14)

@@ -19,6 +19,7 @@ def test_ramp(epoch, expected):
 
 def test_ramp_without_length_is_a_step():
     assert [fn.ramp(e, 3, 0) for e in (2.9, 3.0, 4.0)] == [0.0, 1.0, 1.0]
+    assert [fn.ramp(e, 3, 1) for e in (3.0, 3.25, 4.0)] == [0.0, 0.25, 1.0]
 
 
 def test_sigmoid_ramp():

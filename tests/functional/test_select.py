@@ -297,6 +297,9 @@ def test_only_rare_classes_are_repeated() -> None:
     assert counts(0.5) == [640, 128, 160, 80]  # a fifth of the largest is not rare yet
     assert counts(1.0) == [640, 128, 640, 640]
     assert not len(fn.repeated(index[:0], labels[:0], 0.5, torch.Generator()))
+    single = torch.tensor([0] * 16 + [1])  # comes four times
+    drawn = fn.repeated(torch.arange(17), single, 0.5, torch.Generator())
+    assert drawn.tolist() == [*range(16), 16, 16, 16, 16]
 
 
 def test_a_class_counts_where_its_probability_is_its_mean() -> None:

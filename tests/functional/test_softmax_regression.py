@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -12,6 +14,7 @@ from labelproof import functional as fn
 from labelproof import metrics
 from labelproof.functional import softmax_regression
 from labelproof.functional.softmax_regression import (
+    CrossFit,
     cross_fit,
     cross_fit_nested,
     cross_fit_twice,
@@ -205,3 +208,19 @@ def test_where_no_label_is_doubted_the_nested_fit_says_what_the_first_says_of_ev
         rows = fold == k
         apart = found.log_probs[rows].exp() - first.log_probs[rows].exp()
         assert apart.abs().max() < 0.005
+
+
+def test_a_second_fit_tries_the_penalty_of_the_first_and_a_third_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    x, y = made(90)
+    fold = folds_of(y, 3, torch.Generator().manual_seed(0))
+    first, tried = cross_fit(x, y, 3, fold), []
+
+    def noted(*told: Any, **more: Any) -> CrossFit:
+        tried.append(more.get("penalties"))
+        return cross_fit(*told, **more)
+
+    monkeypatch.setattr(softmax_regression, "cross_fit", noted)
+    cross_fit_twice(x, y, 3, fold)
+    assert tried == [None, pytest.approx([first.penalty, first.penalty / 3])]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -16,11 +17,18 @@ from labelproof.judging import calibrate, calibrated
 from labelproof.judging.calibration import uncalibrated
 from labelproof.judging.crossfit import Retraining
 from labelproof.judging.label_table import knowing_label, label_table
-from labelproof.judging.link import Link
-from labelproof.judging.summary import on_test, recalls, summarise, transition_error
+from labelproof.judging.link import Link, entropy, scores, vacuity
+from labelproof.judging.summary import (
+    on_test,
+    recalls,
+    summarise,
+    transition_error,
+    trial_seconds,
+)
 from labelproof.judging.suspects import Rule
 from labelproof.judging.verdict import Judged, count_filled, judge
 from labelproof.judging.wording import noise, of_labels
+from labelproof.methods.ce import CrossEntropy
 from labelproof.training.loop import Result
 from tiny import CPU, Problem, blobs
 
@@ -140,6 +148,12 @@ def test_raw_and_calibrated_probabilities_are_measured_apart(
     assert recalls(sure[labels == 0], labels[labels == 0]) == [1.0, None, None]
 
 
+def test_what_trials_took_counts_where_it_is_known(result: Result) -> None:
+    chosen = {"lambda_u": {"value": 25.0, "seconds": 3.5}, "of an older run": {"value": 1.0}}
+    assert trial_seconds(replace(result, chosen=chosen)) == 3.5
+    assert trial_seconds(result) == 0.0
+
+
 def test_the_transition_error_by_hand(problem: Problem, result: Result) -> None:
     half = torch.tensor([[0.5, 0.5], [0.0, 1.0]])
     labels = torch.tensor([0, 0, 1])
@@ -153,6 +167,20 @@ def test_the_transition_error_by_hand(problem: Problem, result: Result) -> None:
 def test_links_without_sense_are_refused(bad: dict) -> None:
     with pytest.raises(ValueError, match="a link"):
         Link(**bad)
+
+
+def test_a_probability_of_nothing_has_a_score(monkeypatch: pytest.MonkeyPatch) -> None:
+    sure, x = torch.tensor([[1.0, 0.0]]), torch.zeros(1, 2)
+    monkeypatch.setattr(CrossEntropy, "predict", lambda *_: sure)
+    found = scores(CASES["ce"], None, x, "log-probabilities")
+    assert found.tolist() == [[0.0, pytest.approx(math.log(1e-12))]]
+
+
+def test_missing_evidence_and_entropy_by_hand() -> None:
+    evidence = torch.tensor([[0.0, 0.0, 0.0, 0.0], [math.log(9), 0.0, -1e9, -1e9]])
+    assert vacuity(evidence).tolist() == pytest.approx([4 / 8, 4 / 14])
+    probs = torch.tensor([[0.25] * 4, [0.5, 0.5, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0]])
+    assert entropy(probs).tolist() == pytest.approx([1.0, 0.5, 0.0])
 
 
 def test_the_given_label_has_its_clean_probability_and_the_others_share_the_rest() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from labelproof.judging.crossfit import (
     part_of,
     suited_to_fold,
 )
-from labelproof.judging.unseen import begun_beside, rounds, unseen_views
+from labelproof.judging.unseen import begun_beside, folds_after, rounds, unseen_views
 from labelproof.methods.ce import CrossEntropy
 from labelproof.recipes.recipe import own_data
 from labelproof.runs import folder as runfolder
@@ -46,6 +47,7 @@ def test_folds_part_every_class_evenly(count: int) -> None:
     assert not torch.equal(fold, folds(labels, count, seed=4))
 
 
+@pytest.mark.whole
 def test_fewer_examples_have_more_folds() -> None:
     task = blobs(40).task
     sizes = {499: 10, 500: 5, 20_000: 5, 20_001: 2}
@@ -85,6 +87,7 @@ def two_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     torch.set_num_threads(before)
 
 
+@pytest.mark.whole
 def test_folds_side_by_side_are_the_same_bits(two_threads: None, tmp_path: Path) -> None:
     problem = blobs(60, noise=0.3)
     alone = again(problem, problem.task)
@@ -120,6 +123,29 @@ def test_folds_begin_beside_training_where_a_core_would_be_idle(
     assert rounds(problem.task, CPU) == 10
     torch.set_num_threads(2)
     assert rounds(replace(problem.task, kind="images"), CPU) == 10
+
+
+def test_one_core_is_left_to_the_run_itself(
+    two_threads: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (crossfit, unseen):
+        monkeypatch.setattr(module, "fold_count", lambda task: 3)
+    asked: list[tuple[int, int]] = []
+
+    @contextmanager
+    def noted(works: list[Any], room: int) -> Iterator[None]:
+        asked.append((len(works), room))
+        yield None
+
+    monkeypatch.setattr(unseen, "beside", noted)
+    problem = blobs(60, noise=0.3)
+    with begun_beside(again(problem, problem.task)):
+        assert asked == [(4, 1)]  # three folds and the cheap views, one after the other
+
+
+def test_folds_take_their_share_of_the_training_and_none_of_few_examples() -> None:
+    assert folds_after(blobs(39).task, CPU) == 0.0
+    assert folds_after(blobs(40).task, CPU) == pytest.approx(5 * 0.8)  # one after the other
 
 
 def test_a_part_has_its_inputs_labels_and_confirmed_ones() -> None:

@@ -10,6 +10,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from labelproof import NoisyLabelClassifier
 from labelproof.errors import BadInput
+from labelproof.judging.calibration import unseen_scores
 from labelproof.judging.forest import (
     LEAF,
     MOST_CELLS,
@@ -19,6 +20,7 @@ from labelproof.judging.forest import (
     packed,
     tilt_of,
 )
+from labelproof.judging.unseen import Cheap, Unseen
 
 
 def table(size: int = 400) -> tuple[torch.Tensor, torch.Tensor]:
@@ -141,3 +143,22 @@ def test_a_saved_forest_that_points_outside_is_refused(name, value, words):
         broken["forest:onward"][0] = 1
     with pytest.raises(BadInput, match=words):
         Forest.revive(broken)
+
+
+def test_the_judge_is_told_which_view_is_the_forest():
+    views = tuple(np.log(np.full((90, 3), share)) for share in (0.2, 0.3))
+    for cut, place in ((True, 2), (False, None)):
+        said = Unseen(scores=torch.zeros(90, 3), cheap=Cheap(views=views, cut=cut), folds=[])
+        heard = unseen_scores(None, torch.ones(90, 3), said, joins=True)  # there is nothing to join
+        assert heard.forest == place
+        assert np.array_equal(heard.views[1:], np.stack(views))
+        assert heard.together is None
+        assert torch.equal(heard.own, torch.ones(90, 3))
+
+
+def test_trees_that_leave_all_examples_out_or_none_are_not_grown(monkeypatch):
+    monkeypatch.setattr("labelproof.judging.forest.TREES", 40)
+    _, forest = grown(torch.eye(3), torch.tensor([0, 1, 1]), 2, torch.arange(3))
+    drawn = np.random.default_rng(0).poisson(1, (40, 3))
+    left_out = (drawn == 0).sum(1)
+    assert len(forest.roots) == ((left_out > 0) & (left_out < 3)).sum() > 20

@@ -231,6 +231,8 @@ def test_groups() -> None:
     right = torch.cat([torch.full((50,), 0.7), torch.full((50,), 0.9)])
     found = by_group(groups, clean, clean < 0.7, labels, 2, right)
     assert [one.accuracy for one in found] == pytest.approx([0.7, 0.9])
+    rounded = by_group(groups, clean, clean < 0.7, labels, 2, torch.full((100,), 1.0001))
+    assert [one.accuracy for one in rounded] == [1.0, 1.0]
     assert by_group(groups, clean, clean < 0.7, labels, 2)[0].accuracy is None
     assert [(one.name, one.size, one.suspects) for one in found] == [
         ("phone", 50, 50),

@@ -63,6 +63,13 @@ def test_who_is_surely_behind_is_left_out(labels: torch.Tensor) -> None:
     assert join(bad.double(), fitted(good), labels).share > 1 - LEAST_SHARE
 
 
+def test_who_is_always_right_is_surely_ahead_of_who_never_is(labels: torch.Tensor) -> None:
+    right, wrong = named(slice(0, 0), labels, 2.0), named(slice(0, SIZE), labels, 2.0)
+    odds = math.exp(12) / PREFERENCE  # no t is larger, although these differences do not vary
+    assert join(wrong.double(), fitted(right), labels).share == pytest.approx(odds / (1 + odds))
+    assert join(right.double(), fitted(wrong), labels).partner is None
+
+
 def test_the_louder_one_does_not_decide(labels: torch.Tensor) -> None:
     quiet, other = scored(0.7, 0, labels), scored(0.7, 1, labels)
     plain = join(quiet.double(), fitted(other), labels)
@@ -135,6 +142,8 @@ def test_the_sentence_says_why_one_with_fewer_hits_may_weigh_more() -> None:
         "regression 90.0% and a random forest 85.0%. In the weights, hits in rare classes count "
         "more. The networks trained without each of 5 folds predict too."
     )
+    most = replace(found, share=0.1, forest_share=0.0, forest=None)  # the network weighs most
+    assert "rare classes" not in most.sentence(5)
 
 
 def test_trees_are_saved_loaded_and_exported(tmp_path: Path) -> None:
@@ -168,6 +177,7 @@ def noisy_table(path: Path) -> np.ndarray:
     return x[160:]
 
 
+@pytest.mark.whole
 def test_by_default_both_predict_and_the_files_say_so(tmp_path: Path) -> None:
     test = noisy_table(tmp_path / "table.npz")
     spec = RunSpec(data=str(tmp_path / "table.npz"), settings=SHORT, out=tmp_path / "run")
@@ -196,6 +206,7 @@ def test_by_default_both_predict_and_the_files_say_so(tmp_path: Path) -> None:
     assert summary["accuracy"]["last"] == pytest.approx(hits.mean())
 
 
+@pytest.mark.whole
 def test_networks_trained_without_a_fold_predict_too(tmp_path: Path) -> None:
     test = noisy_table(tmp_path / "table.npz")
     spec = RunSpec(data=str(tmp_path / "table.npz"), settings=SHORT, out=tmp_path / "run")
@@ -256,7 +267,7 @@ def named(missed: slice, labels: torch.Tensor, size: float) -> torch.Tensor:
 
 
 def test_shares_and_factors_by_hand(labels: torch.Tensor) -> None:
-    network, linear = named(slice(0, 20), labels, 2.0), named(slice(20, 30), labels, 3.0)
+    network, linear = named(slice(0, 20), labels, 0.2), named(slice(20, 30), labels, 0.3)
     found = join(network.double(), fitted(linear), labels)
     # ahead on twenty, behind on ten of 400: a mean of 0.025, a variance of 0.074375
     odds = math.exp(0.025 / math.sqrt(0.074375 / 400)) / PREFERENCE
@@ -265,9 +276,9 @@ def test_shares_and_factors_by_hand(labels: torch.Tensor) -> None:
     assert (found.network, found.linear) == (pytest.approx(0.95), pytest.approx(0.975))
     assert found.partner is not None
     # both are as loud together as each by its share
-    loud = (1 - share) * 2 + share * 3
-    assert found.partner.network == pytest.approx(loud * (1 - share) / 2)
-    assert found.partner.linear == pytest.approx(loud * share / 3)
+    loud = (1 - share) * 0.2 + share * 0.3
+    assert found.partner.network == pytest.approx(loud * (1 - share) / 0.2)
+    assert found.partner.linear == pytest.approx(loud * share / 0.3)
     assert "with weights of 24% and 76%" in found.sentence()
     assert "predicted 95.0% of the given labels and a softmax regression 97.5%" in found.sentence()
     assert found.describe(5)["fold_networks"] == 5

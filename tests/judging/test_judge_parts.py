@@ -340,8 +340,9 @@ def test_classes_too_small_or_not_recognised_are_left_alone() -> None:
 
 
 def test_contradicted_labels() -> None:
-    probs = np.array([[0.1, 0.9], [0.3, 0.7], [0.6, 0.4], [0.25, 0.75]])
-    assert contradicted(np.log(probs), np.zeros(4, int)).tolist() == [True, False, False, False]
+    probs = np.array([[0.1, 0.9], [0.3, 0.7], [0.6, 0.4], [0.25, 0.75], [0.24, 0.76]])
+    found = contradicted(np.log(probs), np.zeros(5, int))
+    assert found.tolist() == [True, False, False, False, True]
 
 
 def test_levels_of_trust() -> None:

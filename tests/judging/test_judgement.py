@@ -135,6 +135,11 @@ def test_one_example_of_a_class_is_left_alone() -> None:
     assert (found.p_clean >= 0.5).all()
     assert [c.judged for c in found.by_class] == [True, False]
     assert found.by_class[1].reason == "only 1 label"
+    said = found.scores[np.arange(650), labels]
+    one = judge_labels(Evidence(views=scores[None], given=labels, own_clean=-said))
+    assert np.ptp(one.p_clean) < 1e-9  # the method's own score ranks labels the other way round
+    two = judge_labels(Evidence(views=np.stack([scores] * 2), given=labels, own_clean=-said))
+    assert (np.argsort(two.p_clean) == np.argsort(found.p_clean)).all()  # views are enough
 
 
 def test_three_examples_of_a_class_are_left_alone_and_the_others_judged() -> None:
@@ -263,9 +268,9 @@ def test_the_given_label_has_p_clean_and_the_others_share_the_rest() -> None:
 
 
 def test_a_transition_matrix_by_hand() -> None:
-    posterior = np.array([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.0, 1.0, 0.0]])
-    found = transition_of(posterior, np.array([0, 1, 1]))
-    assert np.allclose(found, [[2 / 3, 1 / 3, 0], [0, 1, 0], [0, 0, 1]])
+    posterior = np.array([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.0, 1.0, 0.0], [0.0, 1.0, 0.0]])
+    found = transition_of(posterior, np.array([0, 1, 1, 0]))
+    assert np.allclose(found, [[2 / 3, 1 / 3, 0], [0.4, 0.6, 0], [0, 0, 1]])
 
 
 def test_the_same_seed_gives_the_same_judgement() -> None:

@@ -13,7 +13,14 @@ from labelproof.judging.numbers import log_softmax
 from labelproof.judging.own_score import own_evidence, reviewed_curve
 from labelproof.judging.statements import by_class, precision_curve, precision_of, rate_interval
 from labelproof.judging.trust import Trust, trust_of, unjudged_classes
-from labelproof.judging.wording import accuracy, left_alone, no_suggestion, of_labels, precision
+from labelproof.judging.wording import (
+    accuracy,
+    consensus,
+    left_alone,
+    no_suggestion,
+    of_labels,
+    precision,
+)
 
 
 def trust(**changes: object) -> Trust:
@@ -211,3 +218,15 @@ def test_nearly_all_are_wrong_only_where_the_lower_end_says_so(suspects: int) ->
         if suspects == 1
         else "Nearly all of these 9 labels are wrong."
     )
+
+
+def test_consensus_and_majority_in_words() -> None:
+    assert "majority vote for 1 example. " in consensus({"changed": 1})
+    assert "majority vote for 2,000 examples. " in consensus({"changed": 2000})
+    for trained, words in (
+        (None, "trained on, and"),
+        (0, "trained on, here the majority votes, and"),
+        (1, "trained on (1 is not the majority vote), and"),
+        (1234, "trained on (1,234 are not the majority vote), and"),
+    ):
+        assert words in consensus({"changed": 0, "given_differs": trained})

@@ -114,3 +114,10 @@ def test_measuring_changes_nothing_and_uses_no_more_than_the_sample():
     before = copied(state.learner)
     assert replace(METHOD, sample=32).measure(state, run) > 0
     assert all(torch.equal(before[k], v) for k, v in state.learner.net.state_dict().items())
+
+
+def test_few_rows_have_as_many_neighbours_as_there_are_others():
+    rows = torch.randn(5, 3, generator=torch.Generator().manual_seed(0))
+    found = local_dimension(rows, 20)
+    assert found.isfinite().all()
+    assert torch.equal(found, local_dimension(rows, 4))

@@ -20,13 +20,16 @@ OWN = DPC(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(("variance", "unit"), [(100.0, 0.5), (25.0, 1.0), (0.5, 5.0)])
+@pytest.mark.parametrize(
+    ("variance", "unit", "epochs"), [(100.0, 0.5, 4), (25.0, 1.0, 2), (0.5, 5.0, 4)]
+)
 def test_the_form_for_own_data_step_by_step(
-    monkeypatch: pytest.MonkeyPatch, variance: float, unit: float
+    monkeypatch: pytest.MonkeyPatch, variance: float, unit: float, epochs: int
 ) -> None:
+    own, after = replace(OWN, epochs=epochs), epochs - 1
     problem = blobs(size=90, noise=0.3, seed=1)
     run = problem.run()
-    state = OWN.setup(run)
+    state = own.setup(run)
     mix, losses = DPC.mix, DPC.losses
     joined, rates, times, priors = [], [], [], []
 
@@ -44,14 +47,15 @@ def test_the_form_for_own_data_step_by_step(
     monkeypatch.setattr(DPC, "mix", note_mix)
     monkeypatch.setattr(DPC, "losses", note_losses)
     run.begin(0)
-    OWN.cross_fit(state, run)
-    for epoch in (1, 2, 3):
+    own.cross_fit(state, run)
+    for epoch in range(1, epochs):
         run.begin(epoch)
-        OWN.co_divide(state, run)
-    # each network takes six steps, two an epoch
-    done = [0, 1 / 6, 0, 1 / 6, 2 / 6, 3 / 6, 2 / 6, 3 / 6, 4 / 6, 5 / 6, 4 / 6, 5 / 6]
+        own.co_divide(state, run)
+    # each network takes six steps, as many in every epoch
+    steps = torch.arange(6).div(6).double().view(after, -1)
+    done = steps[:, None].expand(-1, 2, -1).flatten().tolist()
     assert rates == pytest.approx([unit * 0.01 * (1 + math.cos(math.pi * t)) / 2 for t in done])
-    assert times == pytest.approx([1 + 3 * t for t in done])
+    assert times == pytest.approx([1 + after * t for t in done])
     assert joined == [t >= 0.5 - 1e-9 for t in done]
     shares = (torch.bincount(problem.task.y, minlength=3) + 0.5) / (90 + 1.5)
     assert all(torch.allclose(prior, shares) for prior in priors)

@@ -98,6 +98,8 @@ def test_when_a_fold_ends_with_its_best_epoch():
     assert [METHOD.takes_best(state, done) for done in range(5)] == [True] * 4 + [False]
     state.noise = 0.5
     assert [METHOD.takes_best(state, done) for done in range(4)] == [True, True, False, False]
+    state.noise = 0.6
+    assert METHOD.takes_best(state, 1)
     state.noise = 0.7
     assert [METHOD.takes_best(state, done) for done in range(3)] == [True, False, False]
 

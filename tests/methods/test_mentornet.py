@@ -54,6 +54,8 @@ def test_weights_carry_no_gradient_and_burn_in_is_one():
     burning = replace(METHOD, kind="self_paced", burn_in=20)
     assert burning.weights(state, losses.detach(), 18).tolist() == [1, 1]
     assert burning.weights(state, losses.detach(), 19).tolist() == [1, 0]
+    state.level = 1.0
+    assert burning.curriculum(state, torch.tensor([0.5, 1.0, 1.5]), 19).tolist() == [1, 1, 0]
 
 
 @pytest.mark.parametrize(

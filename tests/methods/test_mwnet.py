@@ -110,6 +110,19 @@ def test_right_labels_are_never_trained_on():
     assert len(state.right) == 12
 
 
+@pytest.mark.parametrize(("every", "told"), [(1, "wswswswsws"), (2, "wsswssws")])
+def test_weights_are_learnt_before_every_so_manieth_step(monkeypatch, every, told):
+    run, events = blobs(size=64).run(), []
+    method = replace(METHOD, every=every, batch=10)  # of 52 examples
+    state = method.setup(run)
+    method.start(state, run)
+    monkeypatch.setattr(MWNet, "learn_weights", lambda *_: events.append("w"))
+    monkeypatch.setattr(run, "step", lambda *_: events.append("s"))
+    run.begin(2)
+    method.train(state, run)
+    assert "".join(events) == told
+
+
 def test_scouting_must_leave_epochs():
     with pytest.raises(BadInput, match="scout must be smaller"):
         MWNet(epochs=5, scout=5)

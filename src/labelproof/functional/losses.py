@@ -206,7 +206,7 @@ def label_noise(labels: Tensor, u: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         U and V, both (B, C), kept within [0, 1] and without slope beyond.
     """
     given = one_hot(labels, v.shape[-1]).to(v.dtype)
-    return (u**2 * given).clamp(0, 1), (v**2 * (1 - given)).clamp(0, 1)
+    return (u**2 * given).clamp(max=1), (v**2 * (1 - given)).clamp(max=1)
 
 
 def with_noise(probs: Tensor, plus: Tensor, minus: Tensor) -> Tensor:

@@ -154,7 +154,7 @@ def _weighed(first: Tensor, second: Tensor, labels: Tensor) -> tuple[float, tupl
     rare = torch.bincount(labels).double()[labels].pow(-0.5)
     apart = (hits[1] - hits[0]) * rare
     spread = apart.std(correction=0).item() / len(labels) ** 0.5
-    ahead = apart.mean().item() / spread if spread else 0.0
+    ahead = apart.mean().item() / max(spread, 1e-12)
     odds = math.exp(max(-MOST, min(MOST, ahead))) / PREFERENCE
     share = odds / (1 + odds)
     if share < LEAST_SHARE:
