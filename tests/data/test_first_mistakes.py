@@ -64,6 +64,13 @@ def test_names_that_are_nearly_right(table, tmp_path):
         load("cifar01")
 
 
+def test_a_first_row_of_data_with_a_value_twice(table):
+    with pytest.raises(BadInput, match="'N' comes twice; rename one, or add a header row"):
+        load(table("N,175000,N,Y\n" * 2), SourceOptions(label_column="vote"))
+    with pytest.raises(BadInput, match="'a' comes twice; rename one$"):
+        load(table("a,b,a\n1,2,x\n"), SourceOptions(label_column="b"))
+
+
 @pytest.mark.parametrize(
     ("name", "says"),
     [

@@ -224,8 +224,10 @@ def _check_header(header: tuple[str, ...], rows: Sequence[Sequence[str]], path: 
     name = printable(path.name)
     twice = sorted(column for column, times in Counter(header).items() if times > 1)
     if twice:
+        data = any(is_number(column) for column in header)
+        hint = ", or add a header row if the first row is data" if data else ""
         raise BadInput(
-            f"expected distinct columns in {name}, but {twice[0]!r} comes twice; rename one"
+            f"expected distinct columns in {name}, but {twice[0]!r} comes twice; rename one{hint}"
         )
     if all(is_number(column) for column in header):
         raise BadInput(
