@@ -244,9 +244,10 @@ def encode(
     if unknown:
         strange = np.array([value not in index for value in values])
         rows = np.flatnonzero(strange[inverse])
+        verb = "occurs" if len(unknown) == 1 else "occur"
         raise BadInput(
             f"expected only the {len(classes)} known classes ({_listed(classes)}) in {what}, but "
-            f"{_listed(unknown)} occur too ({places(rows, first_row)}); "
+            f"{_listed(unknown)} {verb} too ({places(rows, first_row)}); "
             "correct these labels, or leave these examples out"
         )
     return np.array([index[value] for value in values], dtype=np.int64)[inverse]

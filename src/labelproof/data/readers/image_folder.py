@@ -129,7 +129,12 @@ def _part(blobs: Blobs, shard: tuple[int, int], told: Told) -> tuple[Blobs, Told
 
 def _bad_note(pictures: Pictures) -> list[str]:
     count = len(pictures.about["unreadable"])
-    return [f"{count} files could not be read and were left out"] if count else []
+    what = (
+        "1 file could not be read and was"
+        if count == 1
+        else f"{count} files could not be read and were"
+    )
+    return [f"{what} left out"] if count else []
 
 
 def _by_class(root: Path, files: list[str], how: Reading, about: dict[str, Any]) -> Examples:
