@@ -71,6 +71,12 @@ def test_a_first_row_of_data_with_a_value_twice(table):
         load(table("a,b,a\n1,2,x\n"), SourceOptions(label_column="b"))
 
 
+def test_classes_that_are_minus_one_and_one(table):
+    signs = "width,label\n" + "1.5,-1\n2.5,1\n" * 10
+    with pytest.raises(BadInput, match="write words instead of numbers if a negative number is"):
+        load(table(signs))
+
+
 @pytest.mark.parametrize("before", [1, 20_000])
 def test_a_letter_of_another_encoding_is_named_by_its_line(tmp_path, before):
     path = tmp_path / "t.csv"

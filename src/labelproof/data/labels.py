@@ -214,7 +214,7 @@ def check_labels(
         raise BadInput(
             f"expected class numbers of 0 and above in {what}, but there are negative ones such "
             f"as {column[bad[0]]} ({places(bad, first_row)}); leave these examples out or label "
-            "them"
+            "them, or write words instead of numbers if a negative number is a class"
         )
     return column
 
