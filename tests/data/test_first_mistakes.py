@@ -64,6 +64,28 @@ def test_names_that_are_nearly_right(table, tmp_path):
         load("cifar01")
 
 
+def test_a_first_row_of_data_with_a_value_twice(table):
+    with pytest.raises(BadInput, match="'N' comes twice; rename one, or add a header row"):
+        load(table("N,175000,N,Y\n" * 2), SourceOptions(label_column="vote"))
+    with pytest.raises(BadInput, match=r"'a' comes twice; rename one$"):
+        load(table("a,b,a\n1,2,x\n"), SourceOptions(label_column="b"))
+
+
+def test_classes_that_are_minus_one_and_one(table):
+    signs = "width,label\n" + "1.5,-1\n2.5,1\n" * 10
+    with pytest.raises(BadInput, match="write words instead of numbers if a negative number is"):
+        load(table(signs))
+
+
+@pytest.mark.parametrize("before", [1, 20_000])
+def test_a_letter_of_another_encoding_is_named_by_its_line(tmp_path, before):
+    path = tmp_path / "t.csv"
+    rows = "größe,label\n" + "ä,no\nb,yes\n" * before
+    path.write_bytes(rows.encode() + "é,no\n".encode("latin-1"))
+    with pytest.raises(BadInput, match=rf"not in line {2 * before + 2}; save it as UTF-8 CSV"):
+        load(path)
+
+
 @pytest.mark.parametrize(
     ("name", "says"),
     [

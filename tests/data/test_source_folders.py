@@ -96,7 +96,7 @@ def test_test_folder_and_pictures_to_predict_on(class_folder, tmp_path):
     new = load(flat(tmp_path / "new", ["a.png", "b.png"]), like=train)
     assert new.labels is None
     assert new.ids == ["a.png", "b.png"]
-    with pytest.raises(BadInput, match="'cow' occur too"):
+    with pytest.raises(BadInput, match="'cow' occurs too"):
         load(class_folder(("cat", "cow"), name="other"), like=train)
     with pytest.raises(BadInput, match="vectors"):
         load(class_folder(name="third"), like=load_vectors())

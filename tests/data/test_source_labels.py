@@ -80,7 +80,7 @@ def test_truth_in_words_beside_numbers_is_refused():
 
 
 def test_unknown_classes_of_a_test_set_are_named():
-    with pytest.raises(BadInput, match="'bird' occur too \\(row 1"):
+    with pytest.raises(BadInput, match="'bird' occurs too \\(row 1"):
         encoded(["cat", "bird"], known=("cat", "dog"))
     assert encoded(["dog"], known=("cat", "dog")).labels.tolist() == [1]
     assert encoded([1], known=("cat", "dog")).labels.tolist() == [

@@ -105,10 +105,10 @@ def test_test_table_uses_the_encoding_of_training(people_path, tmp_path):
     assert np.array_equal(taken(again), taken(train))
     assert again.labels.tolist() == train.labels.tolist()
     new.drop(columns="age").to_csv(tmp_path / "less.csv", index=False)
-    with pytest.raises(BadInput, match="age are not there"):
+    with pytest.raises(BadInput, match="age is not there"):
         load(tmp_path / "less.csv", like=train)
     new.assign(label="perhaps").to_csv(tmp_path / "other.csv", index=False)
-    with pytest.raises(BadInput, match="'perhaps' occur too"):
+    with pytest.raises(BadInput, match="'perhaps' occurs too"):
         load(tmp_path / "other.csv", like=train)
 
 

@@ -52,6 +52,16 @@ def test_a_spec_that_makes_no_sense_is_refused_by_name(name: str, value: object)
         read_spec({**FULL.describe(), name: value}, Path("run.json"))
 
 
+def test_a_path_written_in_another_way_is_the_same_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    far = SourceOptions(labels=tmp_path / "labels.csv", drop_columns=("a", "b"), image_size=32)
+    paths = {"data": str(tmp_path / "photos"), "test": "./more", "reviewed": tmp_path / "old"}
+    assert FULL.same_run(replace(FULL, **paths, reading=far))
+    assert not FULL.same_run(replace(FULL, data=str(tmp_path / "old" / "photos")))
+
+
 def test_a_file_that_is_no_run_is_refused(tmp_path: Path) -> None:
     for content in ("[1]", "{}", "no json"):
         (tmp_path / "run.json").write_text(content)

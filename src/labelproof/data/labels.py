@@ -210,7 +210,7 @@ def check_labels(
         raise BadInput(
             f"expected class numbers of 0 and above in {what}, but there are negative ones such "
             f"as {column[bad[0]]} ({places(bad, first_row)}); leave these examples out or label "
-            "them"
+            "them, or write words instead of numbers if a negative number is a class"
         )
     return column
 
@@ -240,9 +240,10 @@ def encode(
     if unknown:
         strange = np.array([value not in index for value in values])
         rows = np.flatnonzero(strange[inverse])
+        verb = "occurs" if len(unknown) == 1 else "occur"
         raise BadInput(
             f"expected only the {len(classes)} known classes ({_listed(classes)}) in {what}, but "
-            f"{_listed(unknown)} occur too ({places(rows, first_row)}); "
+            f"{_listed(unknown)} {verb} too ({places(rows, first_row)}); "
             "correct these labels, or leave these examples out"
         )
     return np.array([index[value] for value in values], dtype=np.int64)[inverse]

@@ -7,6 +7,7 @@ A spec with the data it names, and the same version and number of threads, gives
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -91,7 +92,26 @@ class RunSpec:
     def same_run(self, other: RunSpec) -> bool:
         """Whether both are one run, wherever its folder is and however paths are written."""
         here, there = (replace(spec, out=None, tensorboard=False) for spec in (self, other))
-        return here.describe() == there.describe()
+        return here.describe() == there.describe() or _located(here) == _located(there)
+
+
+def _located(spec: RunSpec) -> RunSpec:
+    """The spec with every path from the root, however it was written."""
+    reading = spec.reading
+    return replace(
+        spec,
+        data=spec.data and os.path.realpath(spec.data),
+        test=spec.test and os.path.realpath(spec.test),
+        reviewed=spec.reviewed and spec.reviewed.resolve(),
+        reading=replace(
+            reading,
+            labels=reading.labels and reading.labels.resolve(),
+            data_dir=reading.data_dir and reading.data_dir.resolve(),
+            cache=reading.cache and reading.cache.resolve(),
+            files=reading.files and reading.files.resolve(),
+            text_model=reading.text_model and reading.text_model.resolve(),
+        ),
+    )
 
 
 def read_spec(values: Any, where: Path) -> RunSpec:

@@ -88,9 +88,10 @@ class TableEncoder:
         """Vectors (N, D) of the rows of a frame that has all columns of the training data."""
         absent = [column.name for column in self.columns if column.name not in frame.columns]
         if absent:
+            verb = "is" if len(absent) == 1 else "are"
             raise BadInput(
                 f"expected the columns of the training data in {what}, but {', '.join(absent)} "
-                "are not there; give a table with the same columns"
+                f"{verb} not there; give a table with the same columns"
             )
         parts = [column.encode(frame[column.name], what, first_row) for column in self.columns]
         return np.concatenate(parts, axis=1)

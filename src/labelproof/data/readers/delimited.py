@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import itertools
 import re
@@ -119,6 +120,20 @@ def listed(names: Sequence[str]) -> str:
     return ", ".join(shown)
 
 
+def _bad_line(path: Path) -> str:
+    """Where a file stops being UTF-8, in words; nothing is said of another encoding."""
+    decoder, line = codecs.getincrementaldecoder("utf-8")(), 1
+    with path.open("rb") as file:
+        while part := file.read(1 << 16):
+            try:
+                decoder.decode(part)
+            except UnicodeDecodeError as error:
+                # bytes kept from the part before hold no line break, so the count is right
+                return f" in line {line + bytes(error.object[: error.start]).count(10)}"
+            line += part.count(10)
+    return ""
+
+
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
     """Turn the ways in which reading text can fail into one sentence each."""
@@ -132,7 +147,7 @@ def reading(path: Path) -> Iterator[None]:
         raise BadInput(
             f"expected a CSV table, but {name} is {kind}"
             if kind
-            else f"expected text in UTF-8, but {name} is not; save it as UTF-8 CSV"
+            else f"expected text in UTF-8, but {name} is not{_bad_line(path)}; save it as UTF-8 CSV"
         ) from None
     except csv.Error as error:
         raise BadInput(
@@ -208,8 +223,10 @@ def _check_header(header: tuple[str, ...], rows: Sequence[Sequence[str]], path: 
     name = printable(path.name)
     twice = sorted(column for column, times in Counter(header).items() if times > 1)
     if twice:
+        data = any(is_number(column) for column in header)
+        hint = ", or add a header row if the first row is data" if data else ""
         raise BadInput(
-            f"expected distinct columns in {name}, but {twice[0]!r} comes twice; rename one"
+            f"expected distinct columns in {name}, but {twice[0]!r} comes twice; rename one{hint}"
         )
     if all(is_number(column) for column in header):
         raise BadInput(

@@ -97,7 +97,7 @@ def labelled_images(blobs: Blobs, told: Told, how: Reading, about: dict[str, Any
                 *about.get("warnings", ()),
                 *(votes.notes if votes else ()),
                 *rare,
-                *([f"{bad} files could not be read and were left out"] if bad else []),
+                *([_left_out(bad)] if bad else []),
             ],
         },
     )
@@ -125,6 +125,15 @@ def _part(blobs: Blobs, shard: tuple[int, int], told: Told) -> tuple[Blobs, Told
     columns = {name: vars(told)[name] for name in names if vars(told)[name] is not None}
     part = replace(told, **{name: column[rows] for name, column in columns.items()})
     return FileBlobs(blobs.root, blobs.files[rows]), part
+
+
+def _left_out(bad: int) -> str:
+    files = (
+        "1 file could not be read and was"
+        if bad == 1
+        else f"{bad} files could not be read and were"
+    )
+    return f"{files} left out"
 
 
 def _by_class(root: Path, files: list[str], how: Reading, about: dict[str, Any]) -> Examples:
