@@ -97,7 +97,7 @@ def labelled_images(blobs: Blobs, told: Told, how: Reading, about: dict[str, Any
                 *about.get("warnings", ()),
                 *(votes.notes if votes else ()),
                 *rare,
-                *([_left_out(bad)] if bad else []),
+                *([_bad_note(bad)] if bad else []),
             ],
         },
     )
@@ -127,7 +127,7 @@ def _part(blobs: Blobs, shard: tuple[int, int], told: Told) -> tuple[Blobs, Told
     return FileBlobs(blobs.root, blobs.files[rows]), part
 
 
-def _left_out(bad: int) -> str:
+def _bad_note(bad: int) -> str:
     files = (
         "1 file could not be read and was"
         if bad == 1
