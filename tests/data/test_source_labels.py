@@ -108,6 +108,12 @@ def test_rare_classes_are_a_warning():
     assert gap.about["warnings"] == ["1 class has no example: '1'"]
 
 
+def test_numbers_from_one_on_are_as_many_classes():
+    found = encoded([1, 4, 2, 3, 1])
+    assert found.classes == ("1", "2", "3", "4")
+    assert found.labels.tolist() == [0, 3, 1, 2, 0]
+
+
 def test_names_that_differ_in_capitals_or_blanks_are_merged_on_request():
     words = ["OK", "ok", "ok ", "bad", "ok", "Bad", "bad"]
     assert encoded(words).classes == ("Bad", "OK", "bad", "ok")

@@ -220,7 +220,8 @@ def vocabulary(columns: Sequence[npt.NDArray[Any]]) -> tuple[str, ...]:
     if all(column.dtype.kind == "i" for column in columns):
         values = np.unique(np.concatenate(columns))
         top = int(values[-1]) + 1 if len(values) else 0
-        if top <= LARGEST_CODE and 2 * len(values) >= top:
+        codes = len(values) > 0 and values[0] == 0  # numbers from 1 on name as many classes
+        if codes and top <= LARGEST_CODE and 2 * len(values) >= top:
             return tuple(str(code) for code in range(top))
         return tuple(str(value) for value in values)
     return tuple(sorted({str(value) for column in columns for value in column}))
