@@ -58,7 +58,7 @@ class Resident:
 
     def take(self, index: Tensor) -> Tensor:
         """Rows `index`, in that order; vectors become float32 only here, to save memory."""
-        rows = self.data.index_select(0, index)
+        rows = self.data[index]
         return rows if rows.dtype == torch.uint8 else rows.float()
 
     def digest(self) -> str:
