@@ -94,3 +94,33 @@ def test_networks_and_linear_models_count_equally_in_the_split() -> None:
     state.outside = -own  # so that nothing is known
     even = fn.confident(torch.zeros(90, 3), run.y)
     torch.testing.assert_close(OWN.joint_probability(learner, state, run), even)
+
+
+@pytest.mark.parametrize(
+    ("settings", "alone"),
+    [
+        ({"lambda_u": 0.0, "prior_weight": 0.0}, True),
+        ({"lambda_u": 0.0, "prior_weight": 1.0}, False),
+        ({"lambda_u": 5.0, "prior_weight": 0.0}, False),
+        ({"lambda_u": 0.0, "prior_weight": 0.0, "consistency": 1.0}, False),
+        ({"lambda_u": 0.0, "prior_weight": 0.0, "rows": "all"}, False),
+    ],
+)
+def test_rows_that_no_loss_uses_need_not_be_forwarded(
+    settings: dict[str, Any], alone: bool
+) -> None:
+    weights, forwarded = [], set()
+    for rows in ("all", settings.get("rows", "used")):
+        method = DPC(**{"batch": 16, "start": "warm-up", **settings, "rows": rows})
+        run = blobs(size=90, noise=0.3).run()
+        first, second = method.setup(run).learners
+        run.begin(method.warmup)
+        hook = first.net.trunk.register_forward_hook(
+            lambda _, given, __: forwarded.add(len(given[0])) if torch.is_grad_enabled() else None
+        )
+        forwarded.clear()
+        method.mixmatch(first, second, (torch.arange(90) < 60).float(), run)
+        hook.remove()
+        weights.append(torch.cat([w.flatten() for w in first.net.trunk.parameters()]))
+    assert forwarded == {32 if alone else 64}
+    torch.testing.assert_close(*weights, rtol=1e-5, atol=1e-6)

@@ -256,45 +256,57 @@ class _SmallDivergences(torch.autograd.Function):
         return slope
 
 
-class _SmallMixedDivergence(torch.autograd.Function):
-    """`mixed_divergence` where evidence is small: value and slope in one go, on the CPU.
+class _SmallMixedLoss(torch.autograd.Function):
+    """The evidential loss of mixed rows where evidence is small: value and slope in one go.
 
-    A row of two labels needs two totals, and not one for every class.
+    A row of two labels needs two totals, and not one for every class. On the CPU, in float64.
     """
 
     @staticmethod
-    def forward(ctx: Any, z: Tensor, labels: Tensor, weight: float) -> Tensor:
-        h, classes = z.exp(), z.shape[-1]
-        weights = torch.tensor([weight, 1 - weight], dtype=z.dtype)
-        rest = h.sum(-1, keepdim=True) - h.gather(-1, labels)
+    def forward(
+        ctx: Any, logits: Tensor, labels: Tensor, weight: float, log_gamma: float, scale: float
+    ) -> Tensor:
+        h, classes = (logits.double() - log_gamma).exp_(), logits.shape[-1]
+        weights = h.new_tensor([weight, 1 - weight])
+        total = h.sum(-1, keepdim=True)
+        rest = total - h.gather(-1, labels)
         alphas = torch.cat([1 + h, classes + rest], -1)
-        log_gamma, digamma = torch.lgamma(alphas), torch.digamma(alphas)
+        log_gammas, digamma = torch.lgamma(alphas), torch.digamma(alphas)
         trigamma = torch.polygamma(1, alphas)  # good to 1e-9, quicker than our own
-        terms = h * digamma[:, :classes] - log_gamma[:, :classes]
-        totals = log_gamma[:, classes:] - rest * digamma[:, classes:] - math.lgamma(classes)
-        each = totals + terms.sum(-1, keepdim=True) - terms.gather(-1, labels)
-        pulls = weights * rest * trigamma[:, classes:]
-        others = (-pulls.sum(-1, keepdim=True)).repeat(1, classes).scatter_add_(-1, labels, pulls)
-        of_others = torch.ones_like(z).scatter_add_(-1, labels, -weights.expand_as(rest))
-        ctx.save_for_backward(h * (h * trigamma[:, :classes] * of_others + others))
-        return each.clamp_(min=0) @ weights
+        own = alphas[:, :classes]
+        terms = h * digamma[:, :classes] - log_gammas[:, :classes]
+        totals = log_gammas[:, classes:] - rest * digamma[:, classes:] - math.lgamma(classes)
+        each = (totals + terms.sum(-1, keepdim=True) - terms.gather(-1, labels)).clamp_(min=0)
+        nll = ((classes + total) / own.gather(-1, labels)).log_()  # ln S - ln α_y
+        pulls = (scale * weights) * rest * trigamma[:, classes:]
+        said = torch.zeros_like(h).scatter_add_(-1, labels, weights.expand_as(rest))
+        slope = 1 / (classes + total) - pulls.sum(-1, keepdim=True) - said / own
+        slope = slope + (scale * h) * trigamma[:, :classes] * (1 - said)
+        slope = slope.scatter_add_(-1, labels, pulls).mul_(h)
+        ctx.save_for_backward(slope.to(logits.dtype))
+        return ((nll + scale * each) @ weights).to(logits.dtype)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None, None]:
         if torch.is_grad_enabled():  # with create_graph: the slope was taken as a number
             raise RuntimeError("mixed_edl_loss has no second derivative; use soft_edl_loss.")
         (slope,) = ctx.saved_tensors
-        return grads[0].unsqueeze(-1) * slope, None, None
+        return grads[0].unsqueeze(-1) * slope, None, None, None, None
 
 
-def mixed_divergence(z: Tensor, first: Tensor, second: Tensor, weight: float) -> Tensor:
-    """weight KL_1 + (1 - weight) KL_2, KL_k without the evidence of a row's k-th label, (B,)."""
-    if _all_small(z):
-        labels = torch.stack([first, second], -1)
-        small: Tensor = _SmallMixedDivergence.apply(z, labels, weight)  # type: ignore[no-untyped-call]
-        return small
-    one, other = (F.one_hot(labels, z.shape[-1]).to(z.dtype) for labels in (first, second))
-    return (other.lerp(one, weight) * flat_divergences(z)).sum(-1)
+def small_mixed_loss(
+    logits: Tensor, first: Tensor, second: Tensor, weight: float, gamma: float, scale: float
+) -> Tensor | None:
+    """ln S - Σ w_k ln α_k + scale Σ w_k KL_k, KL_k without the evidence of label k, (B,).
+
+    None on a GPU, with large evidence, and with γ = 0.
+    """
+    log_gamma = log_gamma_constant(gamma)
+    if gamma == 0 or not _all_small(logits, SMALL + log_gamma):
+        return None
+    labels = torch.stack([first, second], -1)
+    loss: Tensor = _SmallMixedLoss.apply(logits, labels, weight, log_gamma, scale)  # type: ignore[no-untyped-call]
+    return loss
 
 
 def flat_divergences(z: Tensor) -> Tensor:
@@ -304,10 +316,10 @@ def flat_divergences(z: Tensor) -> Tensor:
     return divergences
 
 
-def _all_small(z: Tensor) -> bool:
+def _all_small(z: Tensor, most: float = SMALL) -> bool:
     """Whether no evidence is large; not asked of a device, which would have to wait for it."""
     plain = z.device.type == "cpu" and not torch._C._functorch.is_functorch_wrapped_tensor(z)
-    return plain and z.numel() > 0 and bool(z.detach().amax() < SMALL)
+    return plain and z.numel() > 0 and bool(z.detach().amax() < most)
 
 
 def _digamma_excess(log_x: Tensor) -> Tensor:

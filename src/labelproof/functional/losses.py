@@ -26,7 +26,7 @@ from labelproof.functional.dirichlet import (
     for_divergence,
     log_alpha,
     log_gamma_constant,
-    mixed_divergence,
+    small_mixed_loss,
 )
 
 
@@ -134,14 +134,13 @@ def mixed_edl_loss(
     Returns:
         (B,).
     """
-    log_probs = calibrated_log_softmax(logits, gamma)
-    one, other = (log_probs.gather(-1, y.unsqueeze(-1)).squeeze(-1) for y in (first, second))
-    losses = -other.lerp(one, weight)
-    if beta == 0:
-        return losses
-    z = for_divergence(logits) - log_gamma_constant(gamma)
-    kl = mixed_divergence(z, first, second, weight)
-    return losses + beta / logits.shape[-1] * kl.to(losses.dtype)
+    logits, scale = at_least_single(logits), beta / logits.shape[-1]
+    if beta != 0:
+        small = small_mixed_loss(logits, first, second, weight, gamma, scale)
+        if small is not None:
+            return small
+    one, other = (one_hot(y, logits.shape[-1]).to(logits.dtype) for y in (first, second))
+    return soft_edl_loss(logits, other.lerp(one, weight), gamma, beta)
 
 
 def neg_entropy(probs: Tensor) -> Tensor:

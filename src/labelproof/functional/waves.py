@@ -44,5 +44,7 @@ def random_waves(width: int, count: int, length: float) -> Waves:
 
 def with_waves(z: Tensor, waves: Waves) -> Tensor:
     """Vectors (B, D) with their waves behind them, (B, D + R)."""
-    size = math.sqrt(2 * z.shape[1] / len(waves.phases))
-    return torch.cat([z, size * (torch.cos(z @ waves.frequencies + waves.phases) - waves.means)], 1)
+    size = math.sqrt(2 * z.shape[-1] / len(waves.phases))
+    return torch.cat(
+        [z, size * (torch.cos(z @ waves.frequencies + waves.phases) - waves.means)], -1
+    )

@@ -9,6 +9,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from labelproof.training.optimisers import LightLBFGS
+
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -56,7 +58,7 @@ def minimise(loss: Callable[[], Tensor], free: Sequence[Tensor], steps: int = ST
     """Bring `loss` down by moving the tensors `free`, by L-BFGS; they end without a gradient."""
     for tensor in free:
         tensor.requires_grad_()
-    optimiser = torch.optim.LBFGS(
+    optimiser = LightLBFGS(
         list(free), max_iter=steps, line_search_fn="strong_wolfe", tolerance_change=1e-9
     )
 

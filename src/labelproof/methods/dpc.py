@@ -112,7 +112,8 @@ class DPC:
     steps: hp.Natural | Literal["auto"] = 0  # after the warm-up; 0: a pass over X an epoch
     join_at: hp.Share = 0.0  # share of these steps before U joins
     draws: hp.Count = 2  # views of an example in a step
-    rows: Literal["all", "labelled"] = "all"  # rows that are forwarded; WebVision: labelled alone
+    # rows that are forwarded: "used" by a loss; WebVision: "labelled" alone
+    rows: Literal["all", "used", "labelled"] = "all"
     consistency: hp.NonNegative = 0.0  # DPC*: weight of the weak-to-strong consistency
     loss: Literal["edl", "ce"] = "edl"  # "ce" is the ablation without L_edl
 
@@ -214,7 +215,7 @@ class DPC:
         self, learner: Learner, mixed: Mixed, elapsed: float, prior: Tensor | None = None
     ) -> list[Tensor]:
         """L_total = L_sup + λ_uns(t) L_uns, a prior penalty, and for DPC* consistency; scalars."""
-        n, rows = mixed.labelled, slice(mixed.labelled if self.rows == "labelled" else None)
+        n, rows = mixed.labelled, slice(mixed.labelled if self.labelled_alone else None)
         features = learner.net.trunk_features(mixed.x[rows])
         logits = learner.net.head("label", features)
         sup = learner.net(mixed.plain) if self.sup_on == "unmixed" else None
@@ -267,6 +268,12 @@ class DPC:
     def weight_u(self) -> float:
         """λ_uns as a number."""
         return hp.settled("DPC", "lambda_u", self.lambda_u)
+
+    @property
+    def labelled_alone(self) -> bool:
+        """Whether rows of U are mixed into those of X, but not forwarded."""
+        used = self.weight_u or self.prior_weight or self.consistency
+        return self.rows == "labelled" or (self.rows == "used" and not used)
 
     @property
     def second_head(self) -> bool:

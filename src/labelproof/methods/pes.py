@@ -31,6 +31,7 @@ from labelproof.training import settings as hp
 from labelproof.training.batches import Batch
 from labelproof.training.learner import SGD, Learner, softmax_of_net
 from labelproof.training.mixmatch import Mixed, parts, square_loss
+from labelproof.training.optimisers import LightAdam
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
 
@@ -108,12 +109,12 @@ class PES:
         """One network with a linear head."""
         sgd = SGD(lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
         learner = run.learner(sgd, label=linear)
-        adam = torch.optim.Adam(learner.net.heads.parameters(), self.renew_lr)
+        adam = LightAdam(learner.net.heads.parameters(), self.renew_lr)
         block = None
         if self.renew_block:
             parts = [last_block(learner.net), learner.net.heads]
             weights = (weight for part in parts for weight in part.parameters())
-            block = torch.optim.Adam(weights, self.renew_lr)
+            block = LightAdam(weights, self.renew_lr)
         return State(learner, adam, block, torch.ones(run.task.size))
 
     predict = softmax_of_net

@@ -10,13 +10,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
 
-import torch
-
 from labelproof.errors import RunFailed
 from labelproof.judging.crossfit import FEWEST, fold_count, folds, part_of, suited_to_fold
 from labelproof.judging.tune import settled_for_now, trial_seconds, undecided
 from labelproof.judging.unseen import rounds
-from labelproof.process_memory import paused
 from labelproof.runs.prepare import Assembled
 from labelproof.training.estimate import Estimate, estimate
 from labelproof.training.protocol import Method
@@ -62,7 +59,6 @@ def forecast(
             measured, and calibration is taken to last as long as training.
     """
     method = settled_for_now(parts.method, parts.prepared.task.kind)
-    _first_step()
     found, trials, fold = _measure(parts, method, patience, most)
     if found is None:
         task = parts.prepared.task
@@ -76,15 +72,6 @@ def forecast(
         encoding=encoding,
         measured=found,
     )
-
-
-def _first_step() -> None:
-    """Have PyTorch import all that a step needs; a timer amid that would leave a part of it."""
-    with paused():
-        weight = torch.zeros(1, requires_grad=True)
-        sgd = torch.optim.SGD([weight], lr=0.1)
-        weight.sum().backward()  # type: ignore[no-untyped-call]
-        sgd.step()
 
 
 def calibrated_by_folds(parts: Assembled) -> bool:

@@ -85,13 +85,14 @@ class Batches:
         rng, many = self._rng(same[0]), len(same)
         if many == 1:
             return [draw_view(self.task.views, same[0], raw, rng=rng)]
-        return draw_view(self.task.views, same[0], raw.repeat(many, 1), rng=rng).chunk(many)
+        together = raw.expand(many, *raw.shape)  # no copies: the noise of each makes them
+        return draw_view(self.task.views, same[0], together, rng=rng).unbind()
 
     def _labels(self, rows: Tensor) -> Tensor:
         """Given labels, (B,); of soft targets, labels drawn from them: on average the same loss."""
         soft = self.task.targets
         if soft is None:
-            return self.y[rows]
+            return self.y.index_select(0, rows)
         drawn = torch.multinomial(soft[rows.cpu()], 1, generator=self.host_rng).squeeze(1)
         return drawn.to(self.device)
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from labelproof.nets.heads import MultiHead
 from labelproof.nets.pretrained import Pretrained, layer_groups
+from labelproof.training.optimisers import LightAdam, LightSGD
 
 Weights = Iterable[nn.Parameter] | list[dict[str, Any]]
 
@@ -27,7 +28,7 @@ class SGD:
 
     def of(self, weights: Weights) -> torch.optim.Optimizer:
         """The optimiser of these weights."""
-        return torch.optim.SGD(
+        return LightSGD(
             weights,
             lr=self.lr,
             momentum=self.momentum,
@@ -46,9 +47,7 @@ class Adam:
 
     def of(self, weights: Weights) -> torch.optim.Optimizer:
         """The optimiser of these weights."""
-        return torch.optim.Adam(
-            weights, lr=self.lr, betas=self.betas, weight_decay=self.weight_decay
-        )
+        return LightAdam(weights, lr=self.lr, betas=self.betas, weight_decay=self.weight_decay)
 
 
 def adam_or_sgd(

@@ -1,6 +1,6 @@
 """Views of vectors: Gaussian jitter (weak), and jitter with features hidden at random (strong).
 
-Shapes: B batch, D features, R waves.
+Shapes: B batch, D features, R waves. In place of B there may be several axes.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class VectorViews:
         if not self.waves:
             return z
         if z.device not in self._drawn:
-            drawn = random_waves(z.shape[1], self.waves, self.wavelength)
+            drawn = random_waves(z.shape[-1], self.waves, self.wavelength)
             self._drawn[z.device] = Waves(*(part.to(z.device) for part in drawn))
         return with_waves(z, self._drawn[z.device])
 
