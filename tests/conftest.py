@@ -11,14 +11,12 @@ import sys
 import tempfile
 
 import pytest
-import torch
 from hypothesis import settings
 
 from labelproof.__main__ import main
 
 # Vectors of encoded pictures go to a folder of their own, never to the user's.
 os.environ["LABELPROOF_CACHE"] = tempfile.mkdtemp(prefix="labelproof-cache-")
-torch.set_num_threads(1)
 settings.register_profile("same", derandomize=True)
 settings.load_profile("same")
 
@@ -29,7 +27,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """All that was imported stays: the search for garbage need not go through it each time."""
+    """One thread; and all that was imported stays, so no search for garbage goes through it again.
+
+    PyTorch is imported here, since the process that hands out the tests does without it.
+    """
+    import torch
+
+    torch.set_num_threads(1)
     gc.freeze()
 
 

@@ -46,6 +46,7 @@ def test_folds_part_every_class_evenly(count: int) -> None:
     assert not torch.equal(fold, folds(labels, count, seed=4))
 
 
+@pytest.mark.whole
 def test_fewer_examples_have_more_folds() -> None:
     task = blobs(40).task
     sizes = {499: 10, 500: 5, 20_000: 5, 20_001: 2}
@@ -85,6 +86,7 @@ def two_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     torch.set_num_threads(before)
 
 
+@pytest.mark.whole
 def test_folds_side_by_side_are_the_same_bits(two_threads: None, tmp_path: Path) -> None:
     problem = blobs(60, noise=0.3)
     alone = again(problem, problem.task)

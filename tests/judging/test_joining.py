@@ -168,6 +168,7 @@ def noisy_table(path: Path) -> np.ndarray:
     return x[160:]
 
 
+@pytest.mark.whole
 def test_by_default_both_predict_and_the_files_say_so(tmp_path: Path) -> None:
     test = noisy_table(tmp_path / "table.npz")
     spec = RunSpec(data=str(tmp_path / "table.npz"), settings=SHORT, out=tmp_path / "run")
@@ -196,6 +197,7 @@ def test_by_default_both_predict_and_the_files_say_so(tmp_path: Path) -> None:
     assert summary["accuracy"]["last"] == pytest.approx(hits.mean())
 
 
+@pytest.mark.whole
 def test_networks_trained_without_a_fold_predict_too(tmp_path: Path) -> None:
     test = noisy_table(tmp_path / "table.npz")
     spec = RunSpec(data=str(tmp_path / "table.npz"), settings=SHORT, out=tmp_path / "run")
