@@ -122,7 +122,7 @@ def grown(x: Tensor, labels: Tensor, classes: int, group: Tensor) -> tuple[Tenso
     """
     from sklearn.tree import DecisionTreeClassifier
 
-    # in the form that trees take, once: checking and copying it for each tree takes longer than growing
+    # in the form that trees take: to check and copy it for each tree takes longer than growing one
     columns = np.ascontiguousarray(x.numpy(), np.float32)
     given, same = labels.numpy(), group.numpy()
     rng, rate = np.random.default_rng(0), min(1.0, DRAWN / max(1, len(labels)))
