@@ -41,9 +41,11 @@ def pytest_collection_finish() -> None:
 def short_fits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """DPC trains briefly on few examples, with five folds; tests marked `whole` train as users do.
 
-    What a command starts in a process of its own is whole too.
+    Nor is it tried whether vectors should get waves. What a command starts in a process of its own
+    is whole too.
     """
     if request.node.get_closest_marker("whole") is None:
+        monkeypatch.setattr("labelproof.views.defaults.FEW_COLUMNS", 0)
         monkeypatch.setattr("labelproof.methods.dpc.FEWEST_STEPS", 40)
         monkeypatch.setattr("labelproof.judging.crossfit.FEW", 0)
 
