@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import gc
 import os
+import pkgutil
 import sys
 import tempfile
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -19,6 +21,11 @@ from labelproof.__main__ import main
 os.environ["LABELPROOF_CACHE"] = tempfile.mkdtemp(prefix="labelproof-cache-")
 settings.register_profile("same", derandomize=True)
 settings.load_profile("same")
+SHORT = {
+    "labelproof.judging.crossfit.FEW": 0,
+    "labelproof.methods.dpc.FEWEST_STEPS": 40,
+    "labelproof.views.defaults.FEW_COLUMNS": 0,
+}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -37,17 +44,27 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-@pytest.fixture(autouse=True)
-def short_fits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """DPC trains briefly on few examples, with five folds; tests marked `whole` train as users do.
+@pytest.fixture(scope="session", autouse=True)
+def short_fits() -> Iterator[dict[str, int]]:
+    """DPC trains briefly on few examples, with five folds, and no waves of vectors are tried.
 
-    Nor is it tried whether vectors should get waves. What a command starts in a process of its own
-    is whole too.
+    Also in fixtures of modules. What a command starts in a process of its own is as for users.
     """
-    if request.node.get_closest_marker("whole") is None:
-        monkeypatch.setattr("labelproof.views.defaults.FEW_COLUMNS", 0)
-        monkeypatch.setattr("labelproof.methods.dpc.FEWEST_STEPS", 40)
-        monkeypatch.setattr("labelproof.judging.crossfit.FEW", 0)
+    for_users = {name: pkgutil.resolve_name(name) for name in SHORT}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in SHORT.items():
+            patch.setattr(name, value)
+        yield for_users
+
+
+@pytest.fixture(autouse=True)
+def whole_fits(
+    request: pytest.FixtureRequest, short_fits: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tests marked `whole` train as users do."""
+    if request.node.get_closest_marker("whole") is not None:
+        for name, value in short_fits.items():
+            monkeypatch.setattr(name, value)
 
 
 @pytest.fixture
