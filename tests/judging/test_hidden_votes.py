@@ -14,6 +14,8 @@ from labelproof.judging.annotators import fit_crowd
 from labelproof.judging.crowd_em import Knobs, Known, em, known_of
 from labelproof.judging.hidden_votes import SHARE, splits
 
+pytestmark = pytest.mark.whole  # knobs are looked for as long as for users
+
 
 def votes_of(size: int, people: int, each: int, classes: int, right: float, seed: int = 0):
     """Votes of people who are all right equally often, wrong ones at random; and the truth."""
