@@ -22,7 +22,9 @@ os.environ["LABELPROOF_CACHE"] = tempfile.mkdtemp(prefix="labelproof-cache-")
 settings.register_profile("same", derandomize=True)
 settings.load_profile("same")
 SHORT = {
+    "labelproof.judging.annotators.PATIENCE": 1,
     "labelproof.judging.annotators.ROUNDS": 1,
+    "labelproof.judging.annotators.STEPS": 8,
     "labelproof.judging.crossfit.FEW": 0,
     "labelproof.methods.dpc.FEWEST_STEPS": 40,
     "labelproof.views.defaults.FEW_COLUMNS": 0,
@@ -49,8 +51,8 @@ def pytest_collection_finish() -> None:
 def short_fits() -> Iterator[dict[str, int]]:
     """DPC trains briefly on few examples, with five folds, and no waves of vectors are tried.
 
-    What explains votes best is looked for in one round. All this holds for fixtures of modules too.
-    What a command starts in a process of its own is as for users.
+    What explains votes best is looked for in one round of few steps. All this holds for fixtures
+    of modules too. What a command starts in a process of its own is as for users.
     """
     for_users = {name: pkgutil.resolve_name(name) for name in SHORT}
     with pytest.MonkeyPatch.context() as patch:
