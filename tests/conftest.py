@@ -7,20 +7,28 @@ from __future__ import annotations
 
 import gc
 import os
+import pkgutil
 import sys
 import tempfile
+from collections.abc import Iterator
 
 import pytest
-import torch
 from hypothesis import settings
 
 from labelproof.__main__ import main
 
 # Vectors of encoded pictures go to a folder of their own, never to the user's.
 os.environ["LABELPROOF_CACHE"] = tempfile.mkdtemp(prefix="labelproof-cache-")
-torch.set_num_threads(1)
 settings.register_profile("same", derandomize=True)
 settings.load_profile("same")
+SHORT = {
+    "labelproof.judging.annotators.PATIENCE": 1,
+    "labelproof.judging.annotators.ROUNDS": 1,
+    "labelproof.judging.annotators.STEPS": 8,
+    "labelproof.judging.crossfit.FEW": 0,
+    "labelproof.methods.dpc.FEWEST_STEPS": 40,
+    "labelproof.views.defaults.FEW_COLUMNS": 0,
+}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -29,19 +37,38 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """All that was imported stays: the search for garbage need not go through it each time."""
+    """One thread; and all that was imported stays, so no search for garbage goes through it again.
+
+    PyTorch is imported here, since the process that hands out the tests does without it.
+    """
+    import torch
+
+    torch.set_num_threads(1)
     gc.freeze()
 
 
-@pytest.fixture(autouse=True)
-def short_fits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """DPC trains briefly on few examples, with five folds; tests marked `whole` train as users do.
+@pytest.fixture(scope="session", autouse=True)
+def short_fits() -> Iterator[dict[str, int]]:
+    """DPC trains briefly on few examples, with five folds, and no waves of vectors are tried.
 
-    What a command starts in a process of its own is whole too.
+    What explains votes best is looked for in one round of few steps. All this holds for fixtures
+    of modules too. What a command starts in a process of its own is as for users.
     """
-    if request.node.get_closest_marker("whole") is None:
-        monkeypatch.setattr("labelproof.methods.dpc.FEWEST_STEPS", 40)
-        monkeypatch.setattr("labelproof.judging.crossfit.FEW", 0)
+    for_users = {name: pkgutil.resolve_name(name) for name in SHORT}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in SHORT.items():
+            patch.setattr(name, value)
+        yield for_users
+
+
+@pytest.fixture(autouse=True)
+def whole_fits(
+    request: pytest.FixtureRequest, short_fits: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tests marked `whole` train as users do."""
+    if request.node.get_closest_marker("whole") is not None:
+        for name, value in short_fits.items():
+            monkeypatch.setattr(name, value)
 
 
 @pytest.fixture

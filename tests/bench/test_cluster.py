@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import shlex
+from dataclasses import replace
 
 import pytest
 import torch
-from bench_cells import quick_cell
 
 from labelproof.bench import gpus, runner
+from labelproof.bench.cell import Cell
+from labelproof.bench.scales import array_spec
 from labelproof.errors import BadInput
 
 GRID = ("vectors", "--methods", "ce", "--labels", "worst", "--epochs", 2)
@@ -87,9 +89,11 @@ def test_runs_are_spread_over_the_gpus(monkeypatch, environment, expected):
     assert gpus.least_used((), ()) == ""
 
 
-def test_several_processes_train_a_cell(tmp_path, monkeypatch):
+def test_several_processes_train_a_cell(tmp_path, vectors_npz, monkeypatch):
     monkeypatch.setattr(runner, "together", lambda jobs: 2)
-    cell, ended = quick_cell(), []
+    quick = {"method": "ce", "settings": {"epochs": 1}, "calibrate": "off"}
+    spec = replace(array_spec(vectors_npz, "worst"), **quick)
+    cell, ended = Cell(row="ce", column="worst", spec=spec), []
     errors = runner.run_cells(
         [cell],
         tmp_path,

@@ -107,7 +107,9 @@ def test_see_decide_reload_export_and_fit_again(page: Page, served: Served, run:
     assert page.complaints() == []
 
 
-def test_a_kill_loses_nothing_that_was_decided(page: Page, serve: Serve, run: Path) -> None:
+def test_a_kill_loses_nothing_that_was_decided(
+    page: Page, serve: Serve, served: Served, run: Path
+) -> None:
     server = serve(run)
     page.open(server.address).ready().worst_first()
     for key in "aak":
@@ -120,7 +122,7 @@ def test_a_kill_loses_nothing_that_was_decided(page: Page, serve: Serve, run: Pa
     page.press("a")
     page.until(lambda: "does not answer" in page.text("error"))
     (run / "decisions.jsonl").open("a").write('{"step": 4, "ind')  # as a kill amid a write would
-    page.open(serve(run).address).ready().worst_first()
+    page.open(served(run)).ready().worst_first()
     page.until_count("3 of")
     page.press("k")
     page.until_count("4 of")

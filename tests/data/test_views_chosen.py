@@ -16,6 +16,8 @@ from labelproof.data.examples import Examples, Resident
 from labelproof.nets.plain import MLP
 from labelproof.views.defaults import vector_views
 
+pytestmark = pytest.mark.whole  # what is chosen here is not tried elsewhere
+
 
 def rng(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)

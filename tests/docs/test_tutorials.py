@@ -29,6 +29,7 @@ FEWEST = 6  # blocks of a page, so that none is checked by finding nothing to ru
 
 
 @pytest.mark.slow
+@pytest.mark.whole
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_block_runs_and_prints_what_the_page_shows(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -125,7 +125,7 @@ def test_a_pickled_model_predicts_the_same_and_holds_no_training_data(
     data = noisy_blobs(words=True)
     again = pickle.loads(pickle.dumps(fitted))
     assert (again.predict_proba(data.X_test) == fitted.predict_proba(data.X_test)).all()
-    some, many = noisy_blobs(2000), noisy_blobs(4000)
+    some, many = noisy_blobs(600), noisy_blobs(2600)
     small, large = (quick(epochs=1).fit(b.X, b.y).model_ for b in (some, many))
     assert abs(len(pickle.dumps(large)) - len(pickle.dumps(small))) < 2000
 

@@ -20,6 +20,8 @@ from labelproof.judging.crowd_em import Knobs, em, known_of
 from labelproof.judging.summary import worth
 from labelproof.judging.vote_weights import agreement_with_others
 
+pytestmark = pytest.mark.whole  # knobs are looked for as long as for users
+
 
 def test_known_labels_give_annotators_the_interval_of_jeffreys() -> None:
     table = torch.tensor([[0, 0, 1], [1, 1, 1], [2, 0, 2], [0, 0, 0], [1, 2, -1], [2, 2, -1]])

@@ -24,6 +24,8 @@ from labelproof.judging.crowd_em import Crowd, Knobs, agreeing_scale, em, known_
 from labelproof.judging.vote_labels import labels_from_votes
 from labelproof.judging.vote_weights import crowdlab
 
+pytestmark = pytest.mark.whole  # knobs are looked for as long as for users
+
 
 def crowd_of(
     seed: int, *, size: int = 1500, people: int = 12, each: int = 4, classes: int = 4

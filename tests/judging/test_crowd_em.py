@@ -13,6 +13,8 @@ from labelproof.judging import crowd_em
 from labelproof.judging.annotators import fit_checked
 from labelproof.judging.crowd_em import Knobs, agreeing_scale, em, expected_counts, known_of
 
+pytestmark = pytest.mark.whole  # knobs are looked for as long as for users
+
 TABLE = torch.tensor([[0, 0], [1, -1], [0, 1], [1, 1], [-1, 0]])
 VOTES = Votes(table=TABLE, annotators=("a", "b"))
 POSTERIOR = torch.tensor([[0.9, 0.1], [0.2, 0.8], [0.5, 0.5], [0.0, 1.0], [0.7, 0.3]]).double()

@@ -11,8 +11,10 @@ import torch
 from labelproof.data.votes import Votes, majority, vote_shares
 from labelproof.judging import annotators, hidden_votes
 from labelproof.judging.annotators import fit_crowd
-from labelproof.judging.crowd_em import Knobs, em, known_of
+from labelproof.judging.crowd_em import Knobs, Known, em, known_of
 from labelproof.judging.hidden_votes import SHARE, splits
+
+pytestmark = pytest.mark.whole  # knobs are looked for as long as for users
 
 
 def votes_of(size: int, people: int, each: int, classes: int, right: float, seed: int = 0):
@@ -130,11 +132,18 @@ def many_votes(each: int = 8) -> tuple[Votes, torch.Tensor, torch.Tensor]:
     return votes, torch.tensor(truth), torch.tensor(scores).log_softmax(1)
 
 
+def search_once(known: Known, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fits of the same votes, scores and all, need not look for the best values again."""
+    found = annotators._search(known)
+    monkeypatch.setattr(annotators, "_search", lambda _: found)
+
+
 def test_many_votes_win_over_a_weak_classifier(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the classifier says of their correlation."""
     votes, truth, scores = many_votes()
     settled = Knobs(correlation=0.6)
     monkeypatch.setattr(annotators, "_by_witness", lambda _: (settled, True))
+    search_once(known_of(votes, 4, scores), monkeypatch)
     crowd = fit_crowd(votes, 4, scores)
     assert crowd.correlation < 0.6
     right = (crowd.consensus == truth).double().mean()
@@ -189,6 +198,7 @@ def test_an_ambiguous_class_draws_few_examples_of_another(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     votes, truth = ambiguous()
+    search_once(known_of(votes, 3), monkeypatch)
     crowd = fit_crowd(votes, 3)
     monkeypatch.setattr(annotators, "_agreeing", lambda _, best: best)
     found = crowd.consensus, fit_crowd(votes, 3).consensus, majority(votes, 3)

@@ -19,6 +19,7 @@ from labelproof.functional.softmax_regression import CrossFit
 from labelproof.judging.forest import grown
 from labelproof.judging.joining import LEAST_SHARE, PREFERENCE, Join, join, with_forest
 from labelproof.judging.link import Link, Partner
+from labelproof.judging.verdict import Judged
 from labelproof.run_files import CALIBRATION, REPORT, SUMMARY
 from labelproof.runs.export import export_onnx
 from labelproof.runs.spec import RunSpec
@@ -167,21 +168,29 @@ def test_trees_are_saved_loaded_and_exported(tmp_path: Path) -> None:
     torch.testing.assert_close(torch.from_numpy(probs), told, rtol=1e-3, atol=1e-4)
 
 
-def noisy_table(path: Path) -> np.ndarray:
+def noisy_table(path: Path) -> None:
     """Two linear classes with a fifth of the labels wrong."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(240, 6)).astype("float32")
     truth = (x[:, 0] + x[:, 1] > 0).astype(int)
     given = np.where(rng.random(240) < 0.2, 1 - truth, truth)
     np.savez(path, x=x[:160], y=given[:160], x_test=x[160:], y_test=truth[160:])
-    return x[160:]
 
 
-@pytest.mark.whole
-def test_by_default_both_predict_and_the_files_say_so(tmp_path: Path) -> None:
-    test = noisy_table(tmp_path / "table.npz")
-    spec = RunSpec(data=str(tmp_path / "table.npz"), settings=SHORT, out=tmp_path / "run")
-    ended = pipeline.run(spec)
+@pytest.fixture(scope="module")
+def noisy(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Judged]:
+    """A run on that table with ten folds, in `run` beside it."""
+    folder = tmp_path_factory.mktemp("noisy")
+    noisy_table(folder / "table.npz")
+    spec = RunSpec(data=str(folder / "table.npz"), settings=SHORT, out=folder / "run")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("labelproof.judging.crossfit.FEW", 500)
+        return folder, pipeline.run(spec)
+
+
+def test_by_default_both_predict_and_the_files_say_so(noisy: tuple[Path, Judged]) -> None:
+    tmp_path, ended = noisy
+    test = np.load(tmp_path / "table.npz")["x_test"]
     partner = ended.calibration.link.partner
     assert partner is not None
     expected = ended.calibrated.test_probabilities
@@ -206,11 +215,9 @@ def test_by_default_both_predict_and_the_files_say_so(tmp_path: Path) -> None:
     assert summary["accuracy"]["last"] == pytest.approx(hits.mean())
 
 
-@pytest.mark.whole
-def test_networks_trained_without_a_fold_predict_too(tmp_path: Path) -> None:
-    test = noisy_table(tmp_path / "table.npz")
-    spec = RunSpec(data=str(tmp_path / "table.npz"), settings=SHORT, out=tmp_path / "run")
-    ended = pipeline.run(spec)
+def test_networks_trained_without_a_fold_predict_too(noisy: tuple[Path, Judged]) -> None:
+    tmp_path, ended = noisy
+    test = np.load(tmp_path / "table.npz")["x_test"]
     model = load_model(tmp_path / "run").model
     assert len(model.states) == 1 + len(ended.calibration.members) == 11
     x = model.task.views.plain(torch.from_numpy(test))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 
@@ -165,24 +166,22 @@ def test_the_sampler_draws_from_the_density_it_is_given() -> None:
         centre = torch.tensor([1.0, -2.0, 0.5, 0.0]).double()
         spread = torch.tensor([0.1, 0.2, 0.05, 0.3]).double()
 
-        def truth(self, shared: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-            return shared[:, 0]
+        def density(
+            self, rows: torch.Tensor, starts: torch.Tensor
+        ) -> Callable[[torch.Tensor], torch.Tensor]:
+            def value(shared: torch.Tensor) -> torch.Tensor:
+                assert (shared[..., 0] == starts[:, :1]).all()  # so it is computed once
+                return -0.5 * ((shared - self.centre) / self.spread).square().sum(2)
 
-        def log_likelihood(
-            self, shared: torch.Tensor, rows: torch.Tensor, truth: torch.Tensor
-        ) -> torch.Tensor:
-            assert (shared[:, 0] == truth).all()  # what samples share is computed once
-            return -0.5 * ((shared - self.centre) / self.spread).square().sum(1)
-
-        def log_prior(self, shared: torch.Tensor) -> torch.Tensor:
-            return torch.zeros(len(shared)).double()
+            return value
 
     model = Gaussian()
     model.shared = model.centre[None]
     start = model.centre + torch.tensor([0.15, 0.0, 0.0, 0.0]).double()
+    starts = torch.stack([model.centre, start])
     draws = torch.cat(
         [
-            noise_samples.sample(model, start, torch.Generator().manual_seed(s))  # type: ignore[arg-type]
+            noise_samples.sample(model, starts, torch.Generator().manual_seed(s))[1]  # type: ignore[arg-type]
             for s in range(20)
         ]
     )
@@ -191,13 +190,17 @@ def test_the_sampler_draws_from_the_density_it_is_given() -> None:
     assert torch.allclose(draws[:, 1:].std(0), model.spread[1:], rtol=0.25)
 
 
-def test_truth_that_is_given_counts_as_if_it_were_computed() -> None:
+def test_the_density_for_samples_is_that_of_the_model() -> None:
     data = drawn(size=300, noise=0.3, scale=1.0)
-    model = NoiseModel(data.scores, data.given, torch.full_like(data.given, -1))
-    shared, rows = model.shared.repeat(3, 1), torch.arange(0, 300, 2)
-    shared[:, 1] += torch.arange(3)
-    once = model.log_likelihood(shared, rows, model.truth(shared[:1], rows))
-    assert torch.equal(once, model.log_likelihood(shared, rows))
+    known = torch.full_like(data.given, -1)
+    known[:20] = data.given[:20]
+    model = NoiseModel(data.scores, data.given, known)
+    starts = model.sharper()[:2]
+    rows = torch.stack([torch.arange(0, 300, 2), torch.arange(150)])
+    shared = starts[:, None] + torch.tensor([0.0, 0.5, 0.1, -1.0]) * torch.arange(3)[:, None]
+    found = model.density(rows, starts)(shared)
+    for each, some, told in zip(shared, rows, found, strict=True):
+        assert torch.equal(told, model.log_likelihood(each, some) + model.log_prior(each))
 
 
 def test_samples_are_as_unsure_as_the_data_is_small() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 import torch
 
 from labelproof.data.examples import Resident
@@ -14,6 +15,8 @@ from labelproof.functional.softmax_regression import cross_fit, folds_of
 from labelproof.judging.vote_labels import labels_from_votes, with_targets
 from labelproof.training.run import Run
 from labelproof.views import VectorViews
+
+pytestmark = pytest.mark.whole  # knobs are looked for as long as for users
 
 
 def voted_task(right: float, people: int) -> tuple[Task, torch.Tensor]:

@@ -95,7 +95,13 @@ def trained(data: str | Path, out: Path, *, noise: str | None = None, **options:
     reading = SourceOptions(**options)
     examples = load(data, reading)
     spec = RunSpec(
-        data=str(data), reading=reading, noise=noise, method="ce", settings={"epochs": 1}, out=out
+        data=str(data),
+        reading=reading,
+        noise=noise,
+        method="ce",
+        settings={"epochs": 1},
+        calibrate="quick",
+        out=out,
     )
     # one epoch teaches too little for a run to suspect anything by itself
     with patch("labelproof.judging.verdict.table_of", lambda sure, _: label_table(sure)):

@@ -65,7 +65,7 @@ def test_a_second_review_adds_to_the_first(data: Path, run: Path, tmp_path: Path
     decide(run, {5: "0", 7: "1"})
     examples, method = load(data), chosen_method("ce", "vectors", {"epochs": 1})
     second = tmp_path / "second"
-    fit(examples, method, name="ce", noise=NOISE, reviewed=run, out=second)
+    fit(examples, method, name="ce", how="quick", noise=NOISE, reviewed=run, out=second)
     assert {row["id"]: row["given"] for row in table(second)}["5"] == "0"
     assert json.loads((second / "run.json").read_text())["reviewed"]["count"] == 2
     certain = {row["index"] for row in table(second) if float(row["p_clean"]) == 1}
@@ -79,7 +79,13 @@ def test_a_second_review_adds_to_the_first(data: Path, run: Path, tmp_path: Path
 def test_going_on_after_more_decisions_is_refused(data: Path, run: Path, tmp_path: Path) -> None:
     decide(run, {5: "0"})
     examples, method = load(data), chosen_method("ce", "vectors", {"epochs": 1})
-    again = {"name": "ce", "noise": NOISE, "reviewed": run, "out": tmp_path / "second"}
+    again = {
+        "name": "ce",
+        "how": "quick",
+        "noise": NOISE,
+        "reviewed": run,
+        "out": tmp_path / "second",
+    }
     fit(examples, method, **again)
     fit(examples, method, resume=True, **again)
     decide(run, {6: "0"})
@@ -186,7 +192,7 @@ def test_a_missing_list_of_held_labels_is_said(data: Path, run: Path, tmp_path: 
     decide(run, {5: "0"})
     examples, method = load(data), chosen_method("ce", "vectors", {"epochs": 1})
     second = tmp_path / "second"
-    fit(examples, method, name="ce", noise=NOISE, reviewed=run, out=second)
+    fit(examples, method, name="ce", how="quick", noise=NOISE, reviewed=run, out=second)
     decide(second, {6: "0"})
     (second / "reviewed.csv").unlink()
     with pytest.raises(BadInput, match=r"reviewed\.csv"):
@@ -206,7 +212,7 @@ def test_removed_examples_are_left_out_of_the_next_fit(
     remove(run, 3, 20)
     examples, method = load(data), chosen_method("ce", "vectors", {"epochs": 1})
     second, third = tmp_path / "second", tmp_path / "third"
-    again = {"name": "ce", "noise": NOISE}
+    again = {"name": "ce", "how": "quick", "noise": NOISE}
     fit(examples, method, reviewed=run, out=second, **again)
     record = json.loads((second / "run.json").read_text())
     assert record["task"]["size"] == len(table(second)) == 58
@@ -234,7 +240,13 @@ def test_a_run_without_removed_examples_is_read_and_exported_again(tmp_path: Pat
     remove(first, 4)
     examples, method = load(source), chosen_method("ce", "vectors", {"epochs": 1})
     second = tmp_path / "second"
-    spec = {"name": "ce", "reviewed": first, "out": second, "reading": {"data": source}}
+    spec = {
+        "name": "ce",
+        "how": "quick",
+        "reviewed": first,
+        "out": second,
+        "reading": {"data": source},
+    }
     fit(examples, method, **spec)
     review = open_review(second)
     again = read_again(second, review.record, review.rows)

@@ -188,6 +188,7 @@ def clean(folder: Path) -> dict[str, float]:
         return {row["index"]: float(row["p_clean"]) for row in csv.DictReader(file)}
 
 
+@pytest.mark.whole
 def test_one_process_of_a_pair_writes_the_run(data, tmp_path):
     assert run_pair(*[words(data, tmp_path / "two", 5, "folds")] * 2) == [0, 0]
     assert RUNNER.invoke(application(), words(data, tmp_path / "one", 5, "folds")).exit_code == 0

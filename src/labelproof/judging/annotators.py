@@ -158,11 +158,11 @@ def _search(known: Known) -> tuple[Hiding, Tried]:
     hiding = Hiding(parts=splits(known), settled=settled)
     best = hiding.tried(knobs, [None] * len(hiding.parts))
     names = ("strength", "temper") if settled else tuple(GRIDS)
-    for _ in range(ROUNDS):
-        before = best
-        for name, direction in itertools.product(names, (1, -1)):
-            best = _walk(hiding, best, name, direction)
-        if best is before:
+    ways, idle = list(itertools.product(names, (1, -1))), 0
+    for name, direction in ways * ROUNDS:
+        before, best = best, _walk(hiding, best, name, direction)
+        idle = idle + 1 if best is before else 1
+        if idle == len(ways):  # no way leads on from here
             break
     return hiding, best
 

@@ -192,10 +192,11 @@ def _shift(total: Tensor, hits: Tensor, logits: Tensor) -> Tensor:
     shift = torch.zeros(len(hits), dtype=hits.dtype)
     for _ in range(20):
         rate = (logits + shift[:, None]).sigmoid()
-        slope = hits - (total * rate).sum(1) - shift
-        bend = (total * rate * (1 - rate)).sum(1) + 1
+        reached = total * rate
+        slope = hits - reached.sum(1) - shift
+        bend = (reached * torch.rsub(rate, 1)).sum(1) + 1
         before, shift = shift, (shift + (slope / bend).clamp(-1, 1)).clamp(-8, 8)
-        if (shift - before).abs().max() < 1e-6:
+        if torch.dist(shift, before, math.inf).item() < 1e-6:  # the largest change
             break
     return shift
 

@@ -19,6 +19,7 @@ Shapes: C classes, N examples, W sets of shared parameters (ln a, r, b, logit κ
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -47,6 +48,16 @@ class Prior:
     copied: tuple[float, float] = (0.0, 1.0)  # logit of κ
     class_sd: float = 0.3  # of r_t
     table_scale: float = 0.6  # of the logits of the table, Student-t
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rows:
+    """What decides labels of some examples; any number of dimensions may come before N."""
+
+    unsure: Tensor  # (..., N, 1)
+    table: Tensor  # (..., N, C) probability of the label if it is wrong and not as scores suggest
+    likely: Tensor  # (..., N, 1 or C) the same if it is as they suggest
+    own: Tensor  # (..., N, C) whether this is the given label
 
 
 class NoiseModel:
@@ -83,39 +94,67 @@ class NoiseModel:
         shared: Tensor,
         rows: slice | Tensor = EVERYTHING,
         reviewed: bool = True,
-        truth: Tensor | None = None,
     ) -> Tensor:
         """Probability of each true class together with the given label, (W, N, C).
 
-        With `reviewed`, true classes that a reviewer has ruled out have none. `truth` (1, N, C) is
-        what `truth` says of these rows, where all sets of parameters have the same ln a.
+        With `reviewed`, true classes that a reviewer has ruled out have none.
         """
-        _, rate, slope, copied = (column[:, None, None] for column in shared.T)
-        wrong = (rate + self.by_class + slope * self.unsure[rows, None]).sigmoid()
-        table = self.table.masked_fill(self.eye, -math.inf).softmax(1).T[self.labels[rows]]
-        share = copied.sigmoid()
-        drawn = (1 - share) * table + share * self.likely[rows]
-        label = torch.where(self.own[rows], 1 - wrong, wrong * drawn)
-        joint = (self.truth(shared, rows) if truth is None else truth) * label
+        joint = self.truth(shared, rows) * self.label(shared[:, None, None], self.of(rows))
         return joint * self.possible[rows] if reviewed else joint
+
+    def of(self, rows: slice | Tensor) -> Rows:
+        """What decides the labels of some examples, whatever the shared parameters."""
+        table = self.table.masked_fill(self.eye, -math.inf).softmax(1).T
+        return Rows(
+            unsure=self.unsure[rows][..., None],
+            table=table[self.labels[rows]],
+            likely=self.likely[rows],
+            own=self.own[rows],
+        )
+
+    def label(self, shared: Tensor, rows: Rows) -> Tensor:
+        """Probability of the given label for each true class, (..., N, C).
+
+        `shared` (..., 1, 1, 4) has two places for examples and classes.
+        """
+        _, rate, slope, copied = shared.unbind(-1)
+        wrong = (rate + self.by_class + slope * rows.unsure).sigmoid()
+        share = copied.sigmoid()
+        drawn = (1 - share) * rows.table + share * rows.likely
+        return torch.where(rows.own, 1 - wrong, wrong * drawn)
 
     def posterior(self, shared: Tensor, reviewed: bool = True) -> Tensor:
         """Probability of each true class, knowing the label, (W, N, C)."""
         joint = self.joint(shared, reviewed=reviewed).clamp_min(TINY)
         return joint / joint.sum(2, keepdim=True)
 
-    def log_likelihood(
-        self, shared: Tensor, rows: slice | Tensor = EVERYTHING, truth: Tensor | None = None
-    ) -> Tensor:
-        """Of the given labels, and of the truth where it is known, (W,); see `joint`."""
-        return self.joint(shared, rows, truth=truth).sum(2).clamp_min(TINY).log().sum(1)
+    def log_likelihood(self, shared: Tensor, rows: slice | Tensor = EVERYTHING) -> Tensor:
+        """Of the given labels, and of the truth where it is known, (W,)."""
+        return self.joint(shared, rows).sum(2).clamp_min(TINY).log().sum(1)
 
     def log_prior(self, shared: Tensor) -> Tensor:
-        """Logarithm of the prior density of the shared parameters, up to a constant, (W,)."""
+        """Logarithm of the prior density of the shared parameters, up to a constant, (...)."""
         p = self.prior
         centres, spreads = zip(p.sharpen, p.rate, p.slope, p.copied, strict=True)
         unit = (shared - shared.new_tensor(centres)) / shared.new_tensor(spreads)
-        return -0.5 * unit.square().sum(1)
+        return -0.5 * unit.square().sum(-1)
+
+    def density(self, rows: Tensor, starts: Tensor) -> Callable[[Tensor], Tensor]:
+        """The log-density (A, W) of shared parameters (A, W, 4), up to a constant.
+
+        It is that of examples (A, n), of others for each start (A, 4), whose ln a all have. So what
+        does not depend on the rest is computed once.
+        """
+        pairs = zip(starts[:, None], rows, strict=True)
+        truth = torch.stack([self.truth(start, some) for start, some in pairs])
+        truth = truth * self.possible[rows][:, None]
+        fixed = self.of(rows[:, None])
+
+        def value(shared: Tensor) -> Tensor:
+            joint = truth * self.label(shared[:, :, None, None], fixed)
+            return joint.sum(3).clamp_min(TINY).log().sum(2) + self.log_prior(shared)
+
+        return value
 
     def sharper(self) -> Tensor:
         """The shared parameters with several values of ln a, (W, 4)."""

@@ -60,7 +60,7 @@ def drawn(model: NoiseModel, everywhere: NoiseModel, rng: torch.Generator) -> Te
 
     What a person told of any example says so: `everywhere` is the model on all of them.
     """
-    samples = [sample(model, start, rng) for start in model.sharper()]
+    samples = sample(model, model.sharper(), rng)
     shares = everywhere.shares(torch.stack([each.mean(0) for each in samples]))
     ends = (shares.cumsum(0) * DRAWS).round().long()
     counts = ends.diff(prepend=ends.new_zeros(1)).tolist()
@@ -72,49 +72,70 @@ def drawn(model: NoiseModel, everywhere: NoiseModel, rng: torch.Generator) -> Te
     )
 
 
-def sample(model: NoiseModel, start: Tensor, rng: torch.Generator) -> Tensor:
-    """Samples (S, 4) with the ln a of a start (4,), by stretch moves (Goodman and Weare, 2010).
+def sample(model: NoiseModel, starts: Tensor, rng: torch.Generator) -> list[Tensor]:
+    """Samples (S, 4) from each start (A, 4), with its ln a.
 
-    Either half of the walkers moves along lines to the other half, so all of a half move at once.
+    They come by stretch moves (Goodman and Weare, 2010). Either half of the walkers moves along
+    lines to the other half, so all of a half move at once, and those of all starts with them.
     """
-    rows = torch.randperm(model.size, generator=rng)[: max(500, SAMPLED // model.classes)]
-
-    truth = model.truth(start[None], rows)  # ln a is the same in all samples
-
-    def value(shared: Tensor) -> Tensor:
-        return model.log_likelihood(shared, rows, truth) + model.log_prior(shared)
-
-    noise = torch.randn(WALKERS, len(start), generator=rng, dtype=torch.float64)
-    noise[:, 0] = 0  # moves along lines between walkers keep ln a as it is
-    place = start + 0.15 * noise
-    values, half, kept = value(place), WALKERS // 2, []
-    for step in range(STEPS):
-        for first in (0, half):
-            mine = torch.arange(first, first + half)
-            _stretch(place, values, mine, (mine + half) % WALKERS, value, rng)
+    some = [Chances.drawn(model.size, max(500, SAMPLED // model.classes), rng) for _ in starts]
+    half, kept = WALKERS // 2, []
+    value = model.density(torch.stack([one.rows for one in some]), starts)
+    noise = torch.stack([one.noise for one in some])
+    noise[..., 0] = 0  # moves along lines between walkers keep ln a as it is
+    place = starts[:, None] + 0.15 * noise  # (A, W, 4)
+    values = value(place)  # (A, W)
+    chances = torch.stack([one.moves for one in some], 3)
+    for step, either in enumerate(chances):
+        for chance, first in zip(either, (0, half), strict=True):
+            mine, others = slice(first, first + half), slice(half - first, WALKERS - first)
+            _stretch((place[:, mine], values[:, mine]), place[:, others], value, chance)
         if step >= STEPS // 3:
             kept.append(place.clone())
-    return torch.cat(kept)
+    return list(torch.cat(kept, 1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chances:
+    """All that is drawn for the samples from one start."""
+
+    rows: Tensor  # of the model
+    noise: Tensor  # (W, 4)
+    moves: Tensor  # (steps, 2, 3, W / 2) for either half: towards whom, how far, and if so
+
+    @staticmethod
+    def drawn(size: int, most: int, rng: torch.Generator) -> Chances:
+        """Chances for some of the examples."""
+        return Chances(
+            rows=torch.randperm(size, generator=rng)[:most],
+            noise=torch.randn(WALKERS, 4, generator=rng, dtype=torch.float64),
+            moves=torch.rand(STEPS, 2, 3, WALKERS // 2, generator=rng, dtype=torch.float64),
+        )
 
 
 def _stretch(
-    place: Tensor,
-    values: Tensor,
-    mine: Tensor,
+    mine: tuple[Tensor, Tensor],
     others: Tensor,
     value: Callable[[Tensor], Tensor],
-    rng: torch.Generator,
+    chance: Tensor,
 ) -> None:
-    """Propose a move for each of `mine` along the line to one of `others`; take the good ones."""
-    chance = torch.rand(3, len(mine), generator=rng, dtype=torch.float64)
-    towards = place[others[(chance[0] * len(others)).long()]]
+    """Propose a move for each walker along the line to one of `others`; take the good ones.
+
+    Args:
+        mine: places (A, W / 2, 4) of the walkers and their values, which change.
+        others: (A, W / 2, 4) places of the other half.
+        value: what it is worth to be at a place.
+        chance: (3, A, W / 2) towards whom, how far, and whether.
+    """
+    place, values = mine
+    at = (chance[0] * others.shape[1]).long()[..., None].expand_as(place)
+    towards = others.gather(1, at)
     factor = (1 + chance[1]).square() / 2
-    move = towards + factor[:, None] * (place[mine] - towards)
+    move = towards + factor[..., None] * (place - towards)
     new = value(move)
-    gain = (place.shape[1] - 2) * factor.log() + new - values[mine]
-    taken = mine[chance[2].log() < gain]
-    at = taken - mine[0]
-    place[taken], values[taken] = move[at], new[at]
+    gain = (place.shape[2] - 2) * factor.log() + new - values
+    taken = chance[2].log() < gain
+    place[taken], values[taken] = move[taken], new[taken]
 
 
 def applied(model: NoiseModel, samples: Tensor) -> Explained:
