@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from labelproof.data.encoders.columns import (
     Frame,
@@ -202,6 +203,7 @@ def _rows(beside: Told, coded: Encoded, encoded: EncodedRows, about: dict[str, A
         encoder=encoder,
         votes=beside.votes,
         groups=beside.groups,
+        gaps=encoded.gaps,
         about=about if encoder is None else {**about, "encoding": encoder.describe()},
     )
 
@@ -215,6 +217,7 @@ class EncodedRows:
     captions: Sequence[str] | None = None
     warnings: tuple[str, ...] = ()
     left_out: Mapping[str, str] = field(default_factory=dict)  # columns, and why
+    gaps: Tensor | None = None  # (N,) share of blank cells of each row; 1 for no text
 
 
 def _encode(
@@ -238,6 +241,7 @@ def _encode(
         encoder=encoder,
         captions=Captions(frame, row_caption(shown), without=roles.named),
         warnings=not_numbers(features, encoder),
+        gaps=torch.from_numpy(features.isna().to_numpy().mean(axis=1)),
     )
 
 
@@ -280,6 +284,7 @@ def _encode_texts(
         encoder=encoder,
         captions=texts,
         warnings=_odd_texts(texts, name, encoder),
+        gaps=torch.tensor([float(not text.strip()) for text in texts]),
     )
 
 
