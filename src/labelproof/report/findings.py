@@ -66,9 +66,9 @@ SAID = {  # title, advice, and what the share is of, by kind
         "examples",
     ),
     "contradicted labels": (
-        "Further labels that the model contradicts",
-        "The model finds another class likelier, but not clearly enough for a suspect. Check these "
-        "labels after the suspects.",
+        "Further labels that a model contradicts",
+        "The model, a regression or similar examples find another class likelier, but not clearly "
+        "enough for a suspect. Fewer of these labels are wrong: check them after the suspects.",
         "examples",
     ),
     "no right class": (

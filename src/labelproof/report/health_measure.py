@@ -89,8 +89,8 @@ def measure(ended: Judged, audit: Audit, train: Examples) -> Iterable[Finding]:
         yield _classes("split class", split, classes, partial(_halves, vectors, ended, rows))
     scores = ended.calibration.scores
     if scores is not None:
-        if ended.calibration.trust.level != "none":
-            yield _contradicted(scores, ended)
+        if ended.calibration.instead is not None and ended.calibration.trust.level != "none":
+            yield _contradicted(ended.calibration.instead, ended)
         yield _strange(scores, ended)
     yield _merged(_one(ended), ended)
     rare = health.rare_classes(task.y, len(classes))
@@ -199,24 +199,24 @@ def _failing(ended: Judged, near: health.Neighbours, rows: Tensor) -> Finding:
     return finding_of("failing regions", entries, len(rows))
 
 
-def _contradicted(scores: Tensor, ended: Judged) -> Finding:
-    """Labels that held-out models would not give, without suspects and reviewed labels.
+def _contradicted(instead: Tensor, ended: Judged) -> Finding:
+    """Labels that a held-out model would not give, without suspects and reviewed labels.
 
     All are counted; the likeliest to be wrong are listed.
     """
-    table, task, best = ended.table, ended.result.task, scores.argmax(1)
-    against = (best != table.given) & ~table.suspect
+    table, task = ended.table, ended.result.task
+    against = (instead >= 0) & ~table.suspect
     if task.fixed is not None:
         against &= ~task.fixed
     order = table.p_clean.argsort(stable=True)
     found = order[against[order]]
-    listed = found[:LISTED]
-    named, right = best[listed].tolist(), table.p_clean[listed].tolist()
+    first = found[:LISTED]
+    named, right = instead[first].tolist(), table.p_clean[first].tolist()
     entries = [
         {"index": row, "other": task.classes[code], "score": sure}
-        for row, code, sure in zip(listed.tolist(), named, right, strict=True)
+        for row, code, sure in zip(first.tolist(), named, right, strict=True)
     ]
-    return finding_of("contradicted labels", entries, len(scores), len(found))
+    return finding_of("contradicted labels", entries, len(instead), len(found))
 
 
 def _strange(scores: Tensor, ended: Judged) -> Finding:
