@@ -16,6 +16,7 @@ from labelproof.data.encoders.columns import (
     TableEncoder,
     fit_table,
     giveaways,
+    numbering,
     row_caption,
     unparsed,
 )
@@ -240,7 +241,7 @@ def _encode(
         inputs=in_memory(vectors),
         encoder=encoder,
         captions=Captions(frame, row_caption(shown), without=roles.named),
-        warnings=not_numbers(features, encoder),
+        warnings=(*not_numbers(features, encoder), *numbering(features, encoder)),
         gaps=torch.from_numpy(features.isna().to_numpy().mean(axis=1)),
     )
 
