@@ -45,7 +45,7 @@ GRIDS: Mapping[str, Sequence[float]] = {
 }
 LOWER = (0.1, 0.03, 0.0)  # ρ that hidden votes may prefer to the classifier's choice
 GOOD = 2 / 3  # of hidden votes that equal the majority, where votes are good enough to prefer them
-MANY = 10  # votes an example, from which on they may prefer them however good they are
+MANY = 30  # votes an example, from which on they may prefer them however good they are
 LEARNT = 0.5  # of what a majority tells of hidden votes, below which a classifier tells nothing
 ROUNDS = 3  # of the search over them
 PATIENCE = 2  # values in a row that are no better, after which no further ones are tried
@@ -193,8 +193,8 @@ def _majority_ahead(parts: Sequence[Split], best: Tried) -> bool:
     """Whether more hidden votes equal the majority of the others than their consensus.
 
     The consensus decides between equals. A classifier that knows hidden votes as well is not
-    overruled. Nor is one by few weak votes, unless it learnt next to nothing: their majority may be
-    an error that people share.
+    overruled. Nor is one by weak votes, unless they are very many or it learnt next to nothing:
+    their majority may be an error that people share.
     """
     pairs = list(zip(parts, best.fits, strict=True))
     labels = [(part.shown.start + 1e-3 * fit.posterior).argmax(1) for part, fit in pairs]
