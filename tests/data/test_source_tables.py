@@ -387,3 +387,14 @@ def test_packed_tables_are_refused_with_what_to_do(tmp_path, name, start, advice
     (tmp_path / name).write_bytes(start * 20)
     with pytest.raises(BadInput, match=advice):
         load(tmp_path / name)
+
+
+def test_a_column_of_identifiers_in_any_order_is_pointed_out(tmp_path):
+    rng = np.random.default_rng(0)
+    lines = [f"{c},{v:.3f},{'ab'[i % 2]}" for i, (c, v) in enumerate(
+        zip(rng.permutation(40) + 17, rng.normal(size=40), strict=True)
+    )]  # fmt: skip
+    (tmp_path / "t.csv").write_text("code,v,label\n" + "\n".join(lines) + "\n")
+    told = load(tmp_path / "t.csv", SourceOptions()).about["warnings"]
+    assert any("column 'code' has each number from 17 to 56 once" in note for note in told)
+    assert not any("'v'" in note for note in told)

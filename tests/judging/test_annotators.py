@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import torch
 
-from labelproof.data.votes import Votes, majority, tied, vote_shares
+from labelproof.data.votes import Votes, majority, outvoted, tied, vote_shares
 from labelproof.judging import annotators
 from labelproof.judging.agreement import (
     alpha_interval,
@@ -59,6 +59,9 @@ def test_majority_and_its_ties() -> None:
     votes = Votes(table=table, annotators=("a", "b", "c"))
     assert majority(votes, 3).tolist() == [2, 0, 1, 0]  # the lowest code; the commonest for nobody
     assert tied(votes, 3).tolist() == [False, True, True, True]
+    likely = torch.tensor([[1.0, 0, 0], [0.4, 0.6, 0], [0, 0, 1.0], [0.1, 0.2, 0.7]])
+    assert majority(votes, 3, likely).tolist() == [2, 1, 1, 2]  # a clear majority stays
+    assert outvoted(votes, torch.tensor([1, 1, 0, 2]), 3).tolist() == [True, False, False, False]
     assert vote_shares(votes, 3)[2].tolist() == pytest.approx([1 / 3] * 3)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from scipy.ndimage import laplace
 from scipy.stats import binomtest
 from sklearn.datasets import load_digits
 
@@ -13,7 +12,6 @@ from labelproof.judging.groups import Whole, by_group
 from labelproof.judging.health import (
     NEAR,
     Neighbours,
-    PictureNumbers,
     Share,
     indistinct_classes,
     leaks,
@@ -22,8 +20,6 @@ from labelproof.judging.health import (
     near_limit,
     neighbours,
     outliers,
-    picture_faults,
-    picture_numbers,
     rare_classes,
     robust_scores,
     separation,
@@ -31,7 +27,7 @@ from labelproof.judging.health import (
     without_class,
 )
 from labelproof.judging.numbers import logit, sigmoid
-from labelproof.judging.regions import counting, failing, in_order, sorted_by_class
+from labelproof.judging.regions import counting, failing, harmful, in_order, sorted_by_class
 
 
 def _vectors(size: int = 300, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
@@ -209,21 +205,6 @@ def test_rare_classes_and_shares() -> None:
     assert Share(count=0, of=0).interval == (0.0, 1.0)
 
 
-def test_pictures_of_nothing() -> None:
-    rng = torch.Generator().manual_seed(0)
-    pictures = torch.randint(0, 256, (40, 16, 16, 3), generator=rng, dtype=torch.uint8)
-    pictures[3] = pictures[3] // 8  # dark
-    pictures[5] = 128  # blank
-    smooth = torch.linspace(40, 220, 16).round().to(torch.uint8)
-    pictures[8] = smooth[:, None, None].expand(16, 16, 3)  # no edges at all
-    pictures[9] = 250 + pictures[9] // 60  # bright
-    pictures[9, 0, 0] = 100
-    faults = picture_faults(picture_numbers(pictures))
-    assert [row for row, _ in faults.dark] == [3]
-    assert [row for row, _ in faults.blank] in ([5], [5, 9])
-    assert next(row for row, _ in faults.blurred) == 8
-
-
 def test_groups() -> None:
     groups = ["phone"] * 50 + ["scan"] * 50
     clean = torch.cat([torch.full((50,), 0.6), torch.full((50,), 0.95)])
@@ -307,40 +288,6 @@ def test_twenty_examples_are_needed_to_split_a_class() -> None:
     assert [code for code, _ in split_classes(x[1:], labels[1:], 2)] == [1]
 
 
-def test_numbers_of_pictures_by_other_libraries() -> None:
-    rng = torch.Generator().manual_seed(0)
-    pictures = torch.randint(0, 256, (5, 9, 12, 3), generator=rng, dtype=torch.uint8)
-    found = picture_numbers(pictures)
-    for row, picture in enumerate(pictures.numpy()):
-        grey = picture.astype(np.float64) @ [0.299, 0.587, 0.114] / 255
-        expected = {
-            "brightness": np.quantile(grey, 0.99),
-            "darkness": np.quantile(grey, 0.05),
-            "contrast": grey.std(ddof=1),
-            "sharpness": laplace(grey)[1:-1, 1:-1].std(ddof=1),
-        }
-        for name, value in expected.items():
-            assert getattr(found, name)[row].item() == pytest.approx(value, rel=1e-4)
-
-
-def test_faults_of_pictures_are_listed_from_the_worst() -> None:
-    usual = torch.linspace(0.9, 1.1, 21)
-    sharp = torch.cat([usual, torch.tensor([1e-4, 1e-5, 1e-6])])
-    bright, dark = torch.full((24,), 0.8), torch.full((24,), 0.1)
-    contrast = torch.full((24,), 0.3)
-    bright[[2, 5, 7]] = torch.tensor([0.3, 0.1, 0.33])
-    dark[[3, 4, 6]] = torch.tensor([0.92, 0.97, 0.89])
-    contrast[[23, 1]] = torch.tensor([0.001, 0.01])
-    dark[1] = 0.95  # blank, so not bright
-    found = picture_faults(
-        PictureNumbers(brightness=bright, darkness=dark, contrast=contrast, sharpness=sharp)
-    )
-    assert found.dark == [(5, pytest.approx(0.1)), (2, pytest.approx(0.3))]
-    assert found.bright == [(4, pytest.approx(0.97)), (3, pytest.approx(0.92))]
-    assert [row for row, _ in found.blank] == [23, 1]
-    assert [row for row, _ in found.blurred] == [22, 21]
-
-
 def test_regions_are_listed_from_the_worst() -> None:
     near = near_by_hand([1, 0, 3, 2, 5, 4], [0.1] * 6)
     given = torch.tensor([0.9, 0.9, 0.2, 0.1, 0.05, 0.05])  # a mean of 11/30, a third of it 11/90
@@ -388,3 +335,16 @@ def test_the_interval_of_a_group_by_hand() -> None:
     assert best.low == 0.0
     assert worst.high > 0.99
     assert usual.classes == [0.5, 0.5]
+
+
+def test_value_of_examples_is_cleanlabs() -> None:
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 3, 200)
+    x = rng.normal(size=(200, 6)) + 2 * np.eye(6)[labels]
+    valuation = pytest.importorskip("cleanlab.data_valuation")
+    values = 2 * valuation.data_shapley_knn(labels, features=x, k=10) - 1
+    found = harmful(neighbours(torch.from_numpy(x)), torch.from_numpy(labels))
+    assert {row for row, _ in found} == set(np.flatnonzero(values < -1e-12).tolist())
+    assert found[0][0] == values.argmin()
+    for row, value in found:
+        assert value == pytest.approx(200 * values[row])

@@ -172,6 +172,25 @@ def test_weak_votes_overrule_nothing() -> None:
     assert not annotators._majority_ahead(hiding.parts, worse)
 
 
+@pytest.mark.parametrize("learnt", [False, True])
+def test_weak_votes_overrule_a_classifier_that_learnt_nothing(
+    learnt: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such a classifier is foretold best where votes do not count at all."""
+    votes, code = votes_of(400, 20, 10, 4, 0.5)
+    truth, rng = torch.tensor(code), np.random.default_rng(1)
+    noise = torch.tensor(rng.normal(size=(400, 4)))
+    scores = (noise + 3 * learnt * torch.eye(4)[truth]).log_softmax(1)
+    hiding = annotators.Hiding(parts=splits(known_of(votes, 4, scores)), settled=True)
+    found = hiding.tried(Knobs(correlation=0.6), [None] * len(hiding.parts))
+    worse = replace(found, agreed=found.agreed - 1)
+    assert annotators._majority_ahead(hiding.parts, worse) != learnt
+    if not learnt:
+        monkeypatch.setattr(annotators, "_by_witness", lambda _: (Knobs(correlation=0.6), True))
+        right = (fit_crowd(votes, 4, scores).consensus == truth).double().mean()
+        assert right > (majority(votes, 4) == truth).double().mean() - 0.02
+
+
 def test_hidden_votes_are_counted_by_example() -> None:
     votes, _ = votes_of(40, 4, 3, 3, 0.8)
     part = splits(known_of(votes, 3))[0]

@@ -37,6 +37,7 @@ from labelproof.judging.trust import (
     contradicted,
     doubts,
     misled_by_labels,
+    named_instead,
     thin_votes,
     trust_of,
     unjudged_classes,
@@ -426,3 +427,13 @@ def test_the_share_of_wrong_labels_is_a_number_only_where_none_are_hidden() -> N
     assert stated_rate(wrong, trust()) == pytest.approx(0.2)
     assert stated_rate(wrong, trust(hidden=True)) is None
     assert stated_rate(wrong, trust(level="caution")) is None
+
+
+def test_a_class_that_one_view_alone_finds_likelier_is_named() -> None:
+    views = np.log([
+        [[0.8, 0.1, 0.1], [0.5, 0.4, 0.1], [0.2, 0.7, 0.1], [0.4, 0.4, 0.2]],
+        [[0.7, 0.2, 0.1], [0.2, 0.1, 0.7], [0.6, 0.3, 0.1], [0.4, 0.4, 0.2]],
+    ])  # fmt: skip
+    together = np.log([[0.8, 0.1, 0.1], [0.4, 0.2, 0.4], [0.4, 0.5, 0.1], [0.4, 0.4, 0.2]])
+    found = named_instead(together, views, np.array([0, 0, 0, 0]))
+    assert found.tolist() == [-1, 2, 1, -1]  # nobody; the second view; all together; level

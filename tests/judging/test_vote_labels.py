@@ -10,7 +10,7 @@ import torch
 
 from labelproof.data.examples import Resident
 from labelproof.data.task import Task
-from labelproof.data.votes import Votes, majority
+from labelproof.data.votes import Votes, majority, tied
 from labelproof.functional.softmax_regression import cross_fit, folds_of
 from labelproof.judging.vote_labels import labels_from_votes, with_targets
 from labelproof.training.run import Run
@@ -86,3 +86,19 @@ def test_a_part_of_a_task_has_the_targets_of_its_examples() -> None:
     assert part.targets.equal(targets[rows])
     assert part.votes is not None
     assert part.votes.table.equal(task.votes.table[rows])
+
+
+def test_labels_of_ties_do_not_gather_in_a_class() -> None:
+    """Nobody can tell which of two equally good people is right."""
+    rng, truth = np.random.default_rng(0), np.arange(900) % 3
+    guess = rng.integers(0, 3, (900, 2))
+    table = np.where(rng.random((900, 2)) < 0.7, truth[:, None], guess)
+    votes = Votes(table=torch.tensor(table), annotators=("a", "b"))
+    ties = tied(votes, 3)
+    first = majority(votes, 3)
+    assert first[ties].bincount(minlength=3).max() > 0.6 * ties.sum()
+    found = labels_from_votes(votes, 3).labels
+    assert found.equal(labels_from_votes(votes, 3).labels)
+    assert found[ties].bincount(minlength=3).max() < 0.45 * ties.sum()
+    assert found[~ties].equal(first[~ties])
+    assert (torch.tensor(table) == found[:, None]).any(1).all()

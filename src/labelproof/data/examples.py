@@ -156,6 +156,8 @@ class Examples:
     test: Examples | None = None  # a test part that came with the data
     groups: Sequence[str] | None = None  # a source, month or other group of each example
     votes: Votes | None = None  # who said what, where several people labelled; labels: majority
+    sizes: Tensor | None = None  # (N, 2) heights and widths of pictures, before they are resized
+    gaps: Tensor | None = None  # (N,) share of the cells of a row that are blank; 1 for no text
 
     @property
     def kind(self) -> Kind:
@@ -197,6 +199,8 @@ def without(examples: Examples, removed: Collection[int]) -> Examples:
         else picked(captions),
         groups=picked(examples.groups),
         votes=examples.votes.part(rows) if examples.votes else None,
+        sizes=None if examples.sizes is None else examples.sizes[rows],
+        gaps=None if examples.gaps is None else examples.gaps[rows],
     )
 
 

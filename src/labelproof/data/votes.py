@@ -69,15 +69,27 @@ def vote_shares(votes: Votes, classes: int) -> Tensor:
     return torch.where(total > 0, counts / total.clamp_min(1), 1 / classes)
 
 
-def majority(votes: Votes, classes: int) -> Tensor:
-    """The class with the most votes, (N,); of tied classes the one with the lowest code.
+def majority(votes: Votes, classes: int, likely: Tensor | None = None) -> Tensor:
+    """The class with the most votes, (N,); of tied classes the likeliest one.
 
     The result depends on neither the order of annotators nor chance. An example without votes gets
     the class with the most votes of all.
+
+    Args:
+        votes: who said what.
+        classes: C.
+        likely: (N, C) probabilities that decide between tied classes; the lowest code where None.
     """
     counts = vote_counts(votes, classes)
     nobody = counts.sum(1) == 0
-    return counts.argmax(1).masked_fill(nobody, int(counts.sum(0).argmax()))
+    most = counts if likely is None else counts + likely.clamp(0, 1) / 2
+    return most.argmax(1).masked_fill(nobody, int(counts.sum(0).argmax()))
+
+
+def outvoted(votes: Votes, labels: Tensor, classes: int) -> Tensor:
+    """(N,) bool: examples with another class that has more votes than their label (N,)."""
+    counts = vote_counts(votes, classes)
+    return counts.gather(1, labels[:, None]).squeeze(1) < counts.max(1).values
 
 
 def tied(votes: Votes, classes: int) -> Tensor:

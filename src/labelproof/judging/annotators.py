@@ -35,7 +35,7 @@ from labelproof.judging.crowd_em import (
     own_rate,
     vote_logs,
 )
-from labelproof.judging.hidden_votes import Split, splits
+from labelproof.judging.hidden_votes import SHARE, Split, splits
 from labelproof.judging.joint_votes import ballots
 
 GRIDS: Mapping[str, Sequence[float]] = {
@@ -45,6 +45,8 @@ GRIDS: Mapping[str, Sequence[float]] = {
 }
 LOWER = (0.1, 0.03, 0.0)  # ρ that hidden votes may prefer to the classifier's choice
 GOOD = 2 / 3  # of hidden votes that equal the majority, where votes are good enough to prefer them
+MANY = 30  # votes an example, from which on they may prefer them however good they are
+LEARNT = 0.5  # of what a majority tells of hidden votes, below which a classifier tells nothing
 ROUNDS = 3  # of the search over them
 PATIENCE = 2  # values in a row that are no better, after which no further ones are tried
 MOST = 60_000  # votes to search with; all of them where there are fewer
@@ -191,16 +193,25 @@ def _majority_ahead(parts: Sequence[Split], best: Tried) -> bool:
     """Whether more hidden votes equal the majority of the others than their consensus.
 
     The consensus decides between equals. A classifier that knows hidden votes as well is not
-    overruled. Nor is one by weak votes: their majority may be an error that people share.
+    overruled. Nor is one by weak votes, unless they are very many or it learnt next to nothing:
+    their majority may be an error that people share.
     """
     pairs = list(zip(parts, best.fits, strict=True))
     labels = [(part.shown.start + 1e-3 * fit.posterior).argmax(1) for part, fit in pairs]
     plain = _agreed(parts, labels)
-    scores, hidden = parts[0].shown.scores, sum(len(part.hidden) for part in parts)
-    ahead = bool(plain.mean() > best.agreed.mean()) and plain.sum().item() >= GOOD * hidden
-    if scores is None or not ahead:
-        return ahead
-    return _clearly_more(plain, _agreed(parts, [scores.argmax(1)] * len(parts)))
+    if plain.mean() <= best.agreed.mean():
+        return False
+    said = torch.cat([part.hidden.label for part in parts])
+    shown = parts[0].shown.given.double().mean().item()
+    many = shown >= MANY * (1 - 1 / SHARE)
+    good = many or plain.sum().item() >= GOOD * len(said)
+    scores = parts[0].shown.scores
+    if scores is None:
+        return good
+    model = _agreed(parts, [scores.argmax(1)] * len(parts))
+    usual = said.bincount().max().item()  # votes for the commonest class
+    learnt = (model.sum().item() - usual) >= LEARNT * (plain.sum().item() - usual)
+    return (good or not learnt) and _clearly_more(plain, model)
 
 
 def _agreed(parts: Sequence[Split], labels: Sequence[Tensor]) -> Tensor:

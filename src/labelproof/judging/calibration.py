@@ -46,7 +46,7 @@ from labelproof.judging.many_labels import judge_many
 from labelproof.judging.numbers import Floats, log_softmax
 from labelproof.judging.sharpness import Near
 from labelproof.judging.suspects import Rule
-from labelproof.judging.trust import NOT_JUDGED, Trust, thin_votes
+from labelproof.judging.trust import NOT_JUDGED, Trust, named_instead, thin_votes
 from labelproof.judging.unseen import Cheap, Unseen, plain_inputs, unseen_views
 from labelproof.training.log import Reporter
 from labelproof.training.loop import Result
@@ -68,6 +68,7 @@ class Calibration:
     noise_rate: float | None  # estimated share of wrong labels; None where it cannot be stated
     judgement: Judgement | None = None  # None where nothing was judged
     scores: Tensor | None = None  # (N, C) of the training set, by models that did not see labels
+    instead: Tensor | None = None  # (N,) the class that one of these names instead, or -1
     crowd: Crowd | None = None  # what several annotators and the model say together
     joined: Join | None = None  # whether a regression predicts too; None where it was not asked for
     members: tuple[Any, ...] = ()  # states trained without a fold, where they predict too
@@ -143,6 +144,7 @@ def calibrate(
         noise_rate=judged.noise_rate,
         judgement=judged,
         scores=torch.from_numpy(judged.scores).float(),
+        instead=torch.from_numpy(named_instead(judged.scores, heard.views, task.y.numpy())),
         crowd=crowd,
         joined=heard.together,
         members=members,

@@ -54,12 +54,17 @@ class Share:
     @property
     def interval(self) -> tuple[float, float]:
         """Lower and upper end."""
-        if not self.of:
-            return 0.0, 1.0
-        z, n, p = 1.959964, self.of, self.value
-        middle = (p + z * z / (2 * n)) / (1 + z * z / n)
-        half = z / (1 + z * z / n) * (p * (1 - p) / n + z * z / (4 * n * n)) ** 0.5
-        return max(0.0, middle - half), min(1.0, middle + half)
+        return wilson(self.value, self.of)
+
+
+def wilson(share: float, size: int) -> tuple[float, float]:
+    """A 95% interval of a share of so many."""
+    if not size:
+        return 0.0, 1.0
+    z, n, p = 1.959964, size, share
+    middle = (p + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * (p * (1 - p) / n + z * z / (4 * n * n)) ** 0.5
+    return max(0.0, middle - half), min(1.0, middle + half)
 
 
 def neighbours(
@@ -251,57 +256,3 @@ def rare_classes(labels: Tensor, classes: int) -> list[tuple[int, int]]:
     least = RARE * len(labels) / classes
     rare = [(code, int(count)) for code, count in enumerate(counts.tolist()) if count < least]
     return sorted(rare, key=lambda one: one[1])
-
-
-@dataclass(frozen=True, kw_only=True)
-class PictureFaults:
-    """Pictures of nothing much: indices, the worst first."""
-
-    dark: list[tuple[int, float]]
-    bright: list[tuple[int, float]]
-    blank: list[tuple[int, float]]
-    blurred: list[tuple[int, float]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class PictureNumbers:
-    """What is measured of every picture, (N,)."""
-
-    brightness: Tensor  # 99th percentile of the grey values, 0 to 1
-    darkness: Tensor  # 5th percentile
-    contrast: Tensor  # standard deviation of the grey values
-    sharpness: Tensor  # standard deviation of the Laplacian
-
-
-def picture_numbers(pictures: Tensor) -> PictureNumbers:
-    """Brightness, contrast and sharpness of uint8 pictures (B, H, W, 3)."""
-    weights = torch.tensor([0.299, 0.587, 0.114])
-    grey = (pictures.float() / 255) @ weights
-    flat = grey.flatten(1)
-    inner = grey[:, 1:-1, 1:-1]
-    around = grey[:, :-2, 1:-1] + grey[:, 2:, 1:-1] + grey[:, 1:-1, :-2] + grey[:, 1:-1, 2:]
-    return PictureNumbers(
-        brightness=flat.quantile(0.99, dim=1),
-        darkness=flat.quantile(0.05, dim=1),
-        contrast=flat.std(1),
-        sharpness=(around - 4 * inner).flatten(1).std(1),
-    )
-
-
-def picture_faults(found: PictureNumbers) -> PictureFaults:
-    """Dark, bright, blank and blurred pictures; blur is judged against the other pictures."""
-    blank = found.contrast < 0.02
-    logs = found.sharpness.clamp_min(1e-6).log()
-    soft = robust_scores(logs)
-    return PictureFaults(
-        dark=_listed((found.brightness < 0.32) & ~blank, found.brightness),
-        bright=_listed((found.darkness > 0.9) & ~blank, -found.darkness),
-        blank=_listed(blank, found.contrast),
-        blurred=_listed((soft < -4.0) & ~blank, soft),
-    )
-
-
-def _listed(mask: Tensor, score: Tensor) -> list[tuple[int, float]]:
-    rows = mask.nonzero().squeeze(1)
-    order = rows[score[rows].argsort()]
-    return [(int(row), abs(score[row].item())) for row in order]

@@ -20,6 +20,7 @@ BINS = 100  # of distances in the file
 SORTED = 0.5  # of the changes of class in shuffled data: fewer are those of sorted rows
 ALONG, MAYBE = 0.9, 0.5  # rank correlation of a column that counts rows; below, it is not looked at
 BESIDE = 0.7  # share of the neighbours beside an example from which it is listed
+LEAST = 1e-9  # value of an example that is not 0 by rounding
 FAILS = 1 / 3  # of the mean probability of given labels: lower regions are listed
 
 
@@ -141,6 +142,24 @@ def _along(columns: Tensor, row: Tensor, groups: Tensor | None = None) -> Tensor
     x, y = centred(columns), centred(row[:, None])
     spread = (x.square().sum(0) * y.square().sum()).sqrt()
     return (x * y).sum(0).abs() / spread.clamp_min(1e-9)
+
+
+def harmful(near: Neighbours, labels: Tensor) -> list[tuple[int, float]]:
+    """Examples (index, value) without which neighbours would be told better, the worst first.
+
+    The value is that of Shapley for a model of the K nearest neighbours (Jia et al. 2019,
+    arxiv.org/abs/1911.07128), cut off at K: by so much an example raises the sum of all examples'
+    probabilities of their own label. An example is worth nothing to those farther away.
+
+    Args:
+        near: the examples' neighbours, the nearest first.
+        labels: (N,) given labels.
+    """
+    same = (labels[near.index] == labels[:, None]).double()
+    gain = (same - same[:, -1:]) / same.shape[1]
+    value = torch.zeros(len(labels)).double().index_add_(0, near.index.flatten(), gain.flatten())
+    low = (value < -LEAST).nonzero().squeeze(1)
+    return [(int(row), value[row].item()) for row in low[value[low].argsort(stable=True)]]
 
 
 def failing(near: Neighbours, given: Tensor) -> list[tuple[int, float]]:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from labelproof import metrics
 from labelproof.data.task import Audit, Task
-from labelproof.data.votes import Votes, majority
+from labelproof.data.votes import Votes, majority, outvoted
 from labelproof.judging.agreement import (
     AnnotatorQuality,
     alpha_interval,
@@ -205,8 +205,8 @@ def votes_summary(task: Task, calibration: Calibration, audit: Audit, soft: bool
             "worth_of_a_vote": worth(votes, crowd),
             "model_scale": crowd.scale,
             "soft_targets": soft and task.targets is not None,
-            "changed": int((crowd.consensus != majority(votes, classes)).sum()),
-            "given_differs": int((task.y != majority(votes, classes)).sum()),
+            "changed": int(outvoted(votes, crowd.consensus, classes).sum()),
+            "given_differs": int(outvoted(votes, task.y, classes).sum()),
             "accuracy_majority": _accuracy(majority(votes, classes), audit.truth),
             "accuracy_consensus": _accuracy(crowd.consensus, audit.truth),
             "worst": _worst(votes, quality),

@@ -109,6 +109,20 @@ def contradicted(scores: Floats, labels: Ints) -> Bools:
     return out
 
 
+def named_instead(scores: Floats, views: Floats, labels: Ints) -> Ints:
+    """The class (N,) that models find likelier than the label; -1 where none finds one.
+
+    That is the class of all together (N, C), or else of the single view (V, N, C) that is surest.
+    """
+    at = np.arange(len(labels))
+    best = np.stack([view.argmax(1) for view in views])
+    ahead = np.stack([view.max(1) - view[at, labels] for view in views])
+    surest = ahead.argmax(0)
+    alone = np.where(ahead[surest, at] > 0, best[surest, at], -1)
+    together = scores.argmax(1)
+    return np.where(together != labels, together, alone)
+
+
 def misled_by_labels(copied: float, wrong: float) -> float:
     """How far, 0 to 1, a model was misled by labels of which a share is wrong.
 

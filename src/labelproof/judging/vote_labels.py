@@ -1,7 +1,8 @@
 """What to train on where several people labelled: one label, or soft targets, as votes prefer.
 
 1. The given label is the majority, or the annotators' weighted consensus: whichever predicts each
-   vote better from the others on its example.
+   vote better from the others on its example. Tied classes are drawn by their probabilities: were
+   it always the likeliest, or the first, one class would get the wrong labels of all ties.
 2. Softmax regressions are trained on these labels, on the consensus' probabilities, and on the
    shares of the votes. The one that predicts the votes on held-out examples best decides. A vote is
    predicted through its annotator's matrix, so learning annotators' errors gains nothing.
@@ -51,9 +52,19 @@ def labels_from_votes(votes: Votes, classes: int) -> VoteLabels:
     if crowd.predicted > same.predicted:
         labels, how = crowd.consensus, "consensus"
     else:
-        labels, how = majority(votes, classes), "majority"
+        labels, how = majority(votes, classes, _drawn(crowd.posterior)), "majority"
     why = f"Given labels are the annotators' {how}: {told}."
     return VoteLabels(labels=labels, how=how, why=why, posterior=crowd.posterior)
+
+
+def _drawn(posterior: Tensor) -> Tensor:
+    """Numbers (N, C) between 0 and 1 whose largest, also of some classes, is drawn by chance.
+
+    Each class is the largest as often as its probability says (Gumbel); a repeated run draws alike.
+    """
+    chance = torch.rand(posterior.shape, generator=torch.Generator().manual_seed(0)).double()
+    noise = -(-chance.clamp(1e-9, 1 - 1e-9).log()).log()
+    return (posterior.double().clamp_min(1e-30).log() + noise).softmax(1)
 
 
 def with_targets(task: Task, found: VoteLabels) -> tuple[Task, str]:

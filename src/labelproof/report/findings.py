@@ -9,6 +9,7 @@ from typing import Any
 from labelproof.judging.health import Share
 
 KEPT = 200  # entries of a finding that health.json keeps
+NOTHING = "Check whether they show anything; leave out those that do not."
 SAID = {  # title, advice, and what the share is of, by kind
     "identical inputs with different labels": (
         "Identical inputs with different labels",
@@ -53,10 +54,21 @@ SAID = {  # title, advice, and what the share is of, by kind
         "labels together, or collect more examples like them.",
         "examples",
     ),
+    "harmful examples": (
+        "Examples that do harm to a model of neighbours",
+        "Their labels disagree with those of the examples they are most similar to: check these "
+        "labels after the suspects, or see whether the model is better without them.",
+        "examples",
+    ),
+    "missing values": (
+        "Rows with missing values",
+        "At least half of the cells are blank, or the text is: fill them in, or leave these out.",
+        "examples",
+    ),
     "contradicted labels": (
-        "Further labels that the model contradicts",
-        "The model finds another class likelier, but not clearly enough for a suspect. Check these "
-        "labels after the suspects.",
+        "Further labels that a model contradicts",
+        "The model, a regression or similar examples find another class likelier, but not clearly "
+        "enough for a suspect. Fewer of these labels are wrong: check them after the suspects.",
         "examples",
     ),
     "no right class": (
@@ -73,6 +85,37 @@ SAID = {  # title, advice, and what the share is of, by kind
         "Classes that may be one",
         "Their labels are confused in both directions, or the model cannot tell them apart: define "
         "the difference, or merge them.",
+        "classes",
+    ),
+    "dark pictures": ("Dark pictures", NOTHING, "examples"),
+    "bright pictures": ("Bright pictures", NOTHING, "examples"),
+    "blank pictures": ("Blank pictures", NOTHING, "examples"),
+    "blurred pictures": ("Blurred pictures", NOTHING, "examples"),
+    "plain pictures": (
+        "Pictures with little information",
+        "They have few tones, like a logo or a drawing. " + NOTHING,
+        "examples",
+    ),
+    "grey pictures": (
+        "Grey pictures among pictures in colour",
+        "A model may treat them in another way: check that they come from the same source.",
+        "examples",
+    ),
+    "pictures of odd size": (
+        "Pictures of odd size",
+        "They are far smaller or larger than the others: check whether they are thumbnails or "
+        "scans of something else.",
+        "examples",
+    ),
+    "pictures of odd shape": (
+        "Very narrow pictures",
+        "Only their middle is used: cut out what matters, or leave them out.",
+        "examples",
+    ),
+    "property of a class": (
+        "Classes that a simple property tells",
+        "A model may learn this property in place of the class. Check whether it comes from how "
+        "the pictures were made; if so, collect pictures of the class without it.",
         "classes",
     ),
     "rare class": (
@@ -109,6 +152,11 @@ class Finding:
             "high": high,
             "entries": list(self.entries[:KEPT]),
         }
+
+
+def listed(found: Sequence[tuple[int, float]]) -> list[dict[str, Any]]:
+    """Entries of examples with their scores."""
+    return [{"index": row, "score": score} for row, score in found]
 
 
 def finding_of(

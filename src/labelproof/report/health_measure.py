@@ -24,14 +24,15 @@ from labelproof.judging import health, regions
 from labelproof.judging.groups import Whole, by_group
 from labelproof.judging.link import entropy, vacuity
 from labelproof.judging.verdict import Judged
-from labelproof.report.findings import Finding, finding_of
+from labelproof.report.findings import Finding, finding_of, listed
+from labelproof.report.health_pictures import CHUNK, picture_findings
 from labelproof.run_files import HEALTH, HEALTH_LIST
 
 MOST = 20_000  # examples compared with each other
 LISTED = 20_000  # contradicted labels that are listed, of perhaps millions
-CHUNK = 512
 FEW = 2  # examples of a rare class that are shown
 Pair = tuple[int, int, float]  # two examples and their distance
+BLANK = 0.5  # share of the cells of a row from which on it is listed
 EDGE = 12  # of the thumbnails that stand for pictures
 
 
@@ -74,25 +75,29 @@ def measure(ended: Judged, audit: Audit, train: Examples) -> Iterable[Finding]:
             found = health.leaks(close, limit)
             yield _leaks([(int(test[a]), place[b], apart) for a, b, apart in found], len(test))
         far = health.outliers(near)
-        yield finding_of("outliers", _rows([(place[row], score) for row, score in far]), len(rows))
+        yield finding_of("outliers", listed([(place[row], score) for row, score in far]), len(rows))
         yield _ordered(ended, train, vectors, near, rows)
         if not _read_by_class(train):
             beside = regions.sorted_by_class(task.y[rows])
             yield finding_of("rows sorted by class", (), len(rows), beside)
         if ended.calibration.scores is not None:
             yield _failing(ended, near, rows)
+        harm = regions.harmful(near, task.y[rows])
+        yield finding_of("harmful examples", listed([(place[r], v) for r, v in harm]), len(rows))
         trusted = ~ended.table.suspect[rows]
         split = health.split_classes(vectors, task.y[rows], len(classes), trusted)
         yield _classes("split class", split, classes, partial(_halves, vectors, ended, rows))
     scores = ended.calibration.scores
     if scores is not None:
-        if ended.calibration.trust.level != "none":
-            yield _contradicted(scores, ended)
+        if ended.calibration.instead is not None and ended.calibration.trust.level != "none":
+            yield _contradicted(ended.calibration.instead, ended)
         yield _strange(scores, ended)
     yield _merged(_one(ended), ended)
     rare = health.rare_classes(task.y, len(classes))
     yield _classes("rare class", rare, classes, lambda code: _labelled(task.y, code)[:FEW])
-    yield from _pictures(train)
+    if train.gaps is not None:
+        yield _missing(train.gaps)
+    yield from picture_findings(train, task.y, classes)
 
 
 def compared(size: int) -> Tensor:
@@ -170,7 +175,7 @@ def _ordered(
             return finding_of("order of rows", (), len(rows))
         near = health.neighbours(vectors[:, ~counts]) if counts.any() else near
     found = [(int(rows[row]), share) for row, share in regions.in_order(near, groups)]
-    return finding_of("order of rows", _rows(found), len(rows))
+    return finding_of("order of rows", listed(found), len(rows))
 
 
 def _leaks(pairs: Sequence[tuple[int, int, float]], size: int) -> Finding:
@@ -178,8 +183,11 @@ def _leaks(pairs: Sequence[tuple[int, int, float]], size: int) -> Finding:
     return finding_of("test examples in training", entries, size, len({row for row, _, _ in pairs}))
 
 
-def _rows(found: Sequence[tuple[int, float]]) -> list[dict[str, Any]]:
-    return [{"index": row, "score": score} for row, score in found]
+def _missing(gaps: Tensor) -> Finding:
+    """Rows that are mostly blank, the emptiest first."""
+    order = gaps.argsort(descending=True, stable=True)
+    rows = [(row, gaps[row].item()) for row in order[gaps[order] >= BLANK].tolist()]
+    return finding_of("missing values", listed(rows), len(gaps))
 
 
 def _failing(ended: Judged, near: health.Neighbours, rows: Tensor) -> Finding:
@@ -187,35 +195,35 @@ def _failing(ended: Judged, near: health.Neighbours, rows: Tensor) -> Finding:
     assert scores is not None
     probs = ended.calibration.link(scores[rows].double())
     found = regions.failing(near, probs.gather(1, task.y[rows, None]).squeeze(1))
-    entries = _rows([(int(rows[row]), local) for row, local in found])
+    entries = listed([(int(rows[row]), local) for row, local in found])
     return finding_of("failing regions", entries, len(rows))
 
 
-def _contradicted(scores: Tensor, ended: Judged) -> Finding:
-    """Labels that held-out models would not give, without suspects and reviewed labels.
+def _contradicted(instead: Tensor, ended: Judged) -> Finding:
+    """Labels that a held-out model would not give, without suspects and reviewed labels.
 
     All are counted; the likeliest to be wrong are listed.
     """
-    table, task, best = ended.table, ended.result.task, scores.argmax(1)
-    against = (best != table.given) & ~table.suspect
+    table, task = ended.table, ended.result.task
+    against = (instead >= 0) & ~table.suspect
     if task.fixed is not None:
         against &= ~task.fixed
     order = table.p_clean.argsort(stable=True)
     found = order[against[order]]
-    listed = found[:LISTED]
-    named, right = best[listed].tolist(), table.p_clean[listed].tolist()
+    first = found[:LISTED]
+    named, right = instead[first].tolist(), table.p_clean[first].tolist()
     entries = [
         {"index": row, "other": task.classes[code], "score": sure}
-        for row, code, sure in zip(listed.tolist(), named, right, strict=True)
+        for row, code, sure in zip(first.tolist(), named, right, strict=True)
     ]
-    return finding_of("contradicted labels", entries, len(scores), len(found))
+    return finding_of("contradicted labels", entries, len(instead), len(found))
 
 
 def _strange(scores: Tensor, ended: Judged) -> Finding:
     link = ended.calibration.link
     best = link(scores.double()).max(1).values
     missing = vacuity(scores) if link.of == "logits" else entropy(link(scores.double()))
-    return finding_of("no right class", _rows(health.without_class(missing, best)), len(scores))
+    return finding_of("no right class", listed(health.without_class(missing, best)), len(scores))
 
 
 def _classes(
@@ -268,29 +276,6 @@ def _merged(found: Sequence[tuple[int, int, float]], ended: Judged) -> Finding:
         entries.append({**names, "score": exchange, "examples": shown})
     count = len({code for a, b, _ in found for code in (a, b)})
     return finding_of("overlapping classes", entries, task.num_classes, count)
-
-
-def _pictures(train: Examples) -> Iterable[Finding]:
-    """Dark, bright, blank and blurred pictures, where the examples are pictures."""
-    pictures = train.raw if train.raw is not None else train.x
-    if len(pictures.shape) != 3 or min(pictures.shape[:2]) < 3:
-        return
-    size = min(len(pictures), MOST)
-    parts = [
-        health.picture_numbers(pictures.take(part))
-        for part in torch.split(torch.arange(size), CHUNK)
-    ]
-    joined = {name: torch.cat([vars(part)[name] for part in parts]) for name in vars(parts[0])}
-    faults = health.picture_faults(health.PictureNumbers(**joined))
-    for kind, found in vars(faults).items():
-        yield Finding(
-            kind=f"{kind} pictures",
-            title=f"{kind.capitalize()} pictures",
-            advice="Check whether they show anything; leave out those that do not.",
-            of="examples",
-            share=health.Share(count=len(found), of=size),
-            entries=_rows(found),
-        )
 
 
 def _groups(ended: Judged, train: Examples) -> list[dict[str, Any]]:

@@ -21,6 +21,11 @@ SAID = {  # of a score, by kind
     "identical inputs with different labels": "the same input",
     "order of rows": "{:.0%} of the most similar examples of its class are close by in the data",
     "failing regions": "labels here get a probability of {:.0%} on average",
+    "harmful examples": "right answers that it adds to its neighbours: {:+.2g}",
+    "missing values": "{:.0%} of it is blank",
+    "pictures of odd size": "as large as a square of {:.0f} pixels",
+    "pictures of odd shape": "its short edge is {:.0%} of the long one",
+    "plain pictures": "tones: {:.1f} bits",
     "contradicted labels": "probability that the label is right: {:.0%}",
     "split class": "the groups lie {:.1f} times their own spread apart",
     "overlapping classes": "exchanged both ways: {:.0%}",
@@ -108,7 +113,8 @@ def _entry(
 ) -> Entry:
     index, other = one.get("index"), one.get("other")
     if index is None:
-        words = f" and {other}" if other else ""
+        between = ":" if kind == "property of a class" else " and"
+        words = f"{between} {other}" if other else ""
         own = [example(row) for row in one.get("examples", ())]
         return Entry(name=f"{one.get('class', '')}{words}", said=_said(kind, one), examples=own)
     rows = [index, *([other] if isinstance(other, int) and 0 <= other < size else [])]
@@ -120,6 +126,11 @@ def _entry(
 def _said(kind: str, one: Mapping[str, Any]) -> str:
     """What the number of an entry means."""
     score = one["score"]
+    if kind == "property of a class":
+        return (
+            f"it tells the class in {score:.0%} of pairs (95% interval {one['low']:.0%} to "
+            f"{one['high']:.0%})"
+        )
     if kind in SAID:
         return SAID[kind].format(score)
     if kind == "rare class":

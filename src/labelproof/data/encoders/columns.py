@@ -224,6 +224,22 @@ def unparsed(frame: Frame, encoder: TableEncoder) -> dict[str, int]:
     return {name: count for name, count in counts.items() if count}
 
 
+def numbering(frame: Frame, encoder: TableEncoder) -> list[str]:
+    """Warnings about columns with each number of a range once, in any order."""
+    found = []
+    for column in encoder.columns:
+        if column.kind != "number" or column.indicator or len(frame) <= 10:
+            continue
+        values = np.sort(as_numbers(frame[column.name], "number"))
+        if (np.diff(values) == 1).all():
+            found.append(
+                f"column {column.name!r} has each number from {values[0]:.0f} to {values[-1]:.0f} "
+                "once, as identifiers do; if it names the rows, say so with --id-column, or leave "
+                "it out with --drop-column"
+            )
+    return found
+
+
 def giveaways(frame: Frame, labels: npt.NDArray[np.int64] | None) -> list[str]:
     """Warnings about columns that name the label in other words."""
     if labels is None or len(labels) < 20:

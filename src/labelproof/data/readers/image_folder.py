@@ -90,6 +90,7 @@ def labelled_images(blobs: Blobs, told: Told, how: Reading, about: dict[str, Any
         classes=coded.classes,
         groups=[told.groups[row] for row in rows] if told.groups else None,
         votes=votes.part(torch.as_tensor(rows)) if votes else None,
+        sizes=None if pictures.sizes is None else torch.from_numpy(pictures.sizes),
         about={
             **about,
             **pictures.about,

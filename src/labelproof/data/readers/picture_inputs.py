@@ -37,6 +37,7 @@ class Pictures:
 
     x: Inputs
     rows: npt.NDArray[np.int64]  # (N,) numbers of the readable ones among all
+    sizes: npt.NDArray[np.int64] | None = None  # (N, 2) heights and widths before they are resized
     about: dict[str, Any] = field(default_factory=dict)
 
 
@@ -48,7 +49,8 @@ def prepare(blobs: Blobs, how: Reading, what: str = "the images") -> Pictures:
     with warnings.catch_warnings():
         # Pillow warns of every large picture; those beyond the limit are listed instead
         warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-        size = _size(blobs, how, what)
+        sizes = _sizes(blobs) if how.like is None else None
+        size = _size(sizes, how, what)
         x, rows, bad = _read_all(blobs, size, how)
     _check_share(bad, blobs, options.max_bad, what)
     about: dict[str, Any] = {
@@ -56,10 +58,10 @@ def prepare(blobs: Blobs, how: Reading, what: str = "the images") -> Pictures:
         "storage": _storage(x),
         "unreadable": [{"path": blobs.name(row), "reason": why} for row, why in bad.items()],
     }
-    return Pictures(x=x, rows=rows, about=about)
+    return Pictures(x=x, rows=rows, sizes=None if sizes is None else sizes[rows], about=about)
 
 
-def _size(blobs: Blobs, how: Reading, what: str) -> Size:
+def _size(sizes: npt.NDArray[np.int64] | None, how: Reading, what: str) -> Size:
     options, like = how.options, how.like
     if like is not None:
         if like.kind != "images":
@@ -72,13 +74,20 @@ def _size(blobs: Blobs, how: Reading, what: str) -> Size:
         if not 1 <= options.image_size <= 4096:
             raise BadInput(f"expected an image size of 1 to 4096, but got {options.image_size}")
         return options.image_size, options.image_size
+    assert sizes is not None
+    known = sizes[sizes[:, 0] > 0]
+    return choose_size(known) if len(known) else (1, 1)
+
+
+def _sizes(blobs: Blobs) -> npt.NDArray[np.int64]:
+    """Heights and widths (N, 2) of all pictures; 0 where one cannot be read."""
     sizes: list[Size] = []
 
     def keep(_start: int, found: Sequence[Size | None]) -> None:
-        sizes.extend(size for size in found if size is not None)
+        sizes.extend(size or (0, 0) for size in found)
 
     in_chunks(lambda row: _measure(blobs, row), len(blobs), keep)
-    return choose_size(np.array(sizes)) if sizes else (1, 1)
+    return np.array(sizes, dtype=np.int64)
 
 
 def _measure(blobs: Blobs, row: int) -> Size | None:

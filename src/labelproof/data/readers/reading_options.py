@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from labelproof.data.examples import Encoder, Examples, Inputs
 from labelproof.data.labels import Encoded, encode_labels
 from labelproof.data.votes import Votes
@@ -84,6 +86,7 @@ class EncodedRows:
     captions: Sequence[str] | None = None
     warnings: tuple[str, ...] = ()
     left_out: Mapping[str, str] = field(default_factory=dict)  # columns, and why
+    gaps: Tensor | None = None  # (N,) share of blank cells of each row; 1 for no text
 
     def examples(self, about: Mapping[str, Any]) -> Examples:
         """The rows alone, without labels."""
@@ -93,6 +96,7 @@ class EncodedRows:
             labels=None,
             captions=self.captions,
             encoder=self.encoder,
+            gaps=self.gaps,
             about={**about, **encoding},
         )
 

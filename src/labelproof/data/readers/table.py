@@ -15,6 +15,7 @@ from labelproof.data.encoders.columns import (
     TableEncoder,
     fit_table,
     giveaways,
+    numbering,
     row_caption,
     unparsed,
 )
@@ -201,7 +202,8 @@ def _encode(
         inputs=in_memory(vectors),
         encoder=encoder,
         captions=Captions(frame, row_caption(shown), without=roles.named),
-        warnings=not_numbers(features, encoder),
+        warnings=(*not_numbers(features, encoder), *numbering(features, encoder)),
+        gaps=torch.from_numpy(features.isna().to_numpy().mean(axis=1)),
     )
 
 
@@ -244,6 +246,7 @@ def _encode_texts(
         encoder=encoder,
         captions=texts,
         warnings=_odd_texts(texts, name, encoder),
+        gaps=torch.tensor([float(not text.strip()) for text in texts]),
     )
 
 

@@ -33,7 +33,7 @@ def vote_notes(votes: Votes, classes: tuple[str, ...]) -> tuple[str, ...]:
     if ties:
         notes.append(
             f"{ties} of {len(votes.table)} examples {'has' if ties == 1 else 'have'} no clear "
-            "majority; the first of the tied classes is the given label until the model decides"
+            "majority; their given label is one of the tied classes, drawn by their probabilities"
         )
     return tuple(notes)
 
