@@ -9,14 +9,18 @@ same out-of-fold probabilities of a softmax regression; our label issues are tho
     python benchmarks/health_vs_datalab.py
     python benchmarks/health_vs_datalab.py --sorted
     python benchmarks/health_vs_datalab.py --data DATA.npz --truth-key clean
+    python benchmarks/health_vs_datalab.py --fit     # also the lists of a default run
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import csv
 import io
+import tempfile
 import warnings
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -26,6 +30,8 @@ from sklearn.datasets import load_digits
 from labelproof.functional.softmax_regression import cross_fit, folds_of
 from labelproof.judging.health import near_duplicates, neighbours, outliers, rare_classes
 from labelproof.judging.regions import failing, in_order, sorted_by_class
+from labelproof.pipeline import run
+from labelproof.runs.spec import RunSpec
 from labelproof.sklearn import find_label_issues, label_quality
 
 GROUP = 60  # examples of a group whose labels are at random
@@ -134,12 +140,27 @@ def _lists(
     )
 
 
+def by_default(x: np.ndarray, y: np.ndarray) -> set[int]:
+    """Suspects and contradicted labels of `labelproof fit`."""
+    with tempfile.TemporaryDirectory() as name:
+        data, out = Path(name) / "data.npz", Path(name) / "run"
+        np.savez(data, x=x, y=y)
+        run(RunSpec(data=str(data), out=out))
+        with (out / "labels.csv").open() as labels, (out / "health.csv").open() as health:
+            suspects = {
+                int(row["index"]) for row in csv.DictReader(labels) if row["suspect"] == "1"
+            }
+            rows = [row for row in csv.DictReader(health) if row["kind"] == "contradicted labels"]
+            return suspects | {int(row["index"]) for row in rows}
+
+
 def main() -> None:
     options = argparse.ArgumentParser()
     options.add_argument("--data")
     options.add_argument("--label-key", default="y")
     options.add_argument("--truth-key", help="true labels: which label issues are real")
     options.add_argument("--sorted", action="store_true", help="sort the rows by class first")
+    options.add_argument("--fit", action="store_true", help="compare with a default run, too")
     given = options.parse_args()
     known: Found = {}
     if given.data:
@@ -172,6 +193,13 @@ def main() -> None:
         order = np.argsort(label_quality(labels=y, pred_probs=probs))
         against = set(np.flatnonzero(probs.argmax(1) != y).tolist())
         _lists(known["label issues"], mine["label issues"], other["label issues"], order, against)
+    if known.get("label issues") and given.fit:
+        real, theirs_real = known["label issues"], known["label issues"] & other["label issues"]
+        listed = by_default(x, y)
+        print("| wrong on Datalab's list | of these, listed by a default run | listed | wrong |")
+        print("|---|---|---|---|")
+        both = len(theirs_real & listed)
+        print(f"| {len(theirs_real)} | {both} | {len(listed)} | {len(real & listed)} |")
 
 
 if __name__ == "__main__":
