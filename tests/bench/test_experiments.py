@@ -10,15 +10,16 @@ import numpy as np
 import pytest
 from bench_cells import finished
 
+from labelproof.bench import duration
 from labelproof.bench.asked import NAMES, experiment
 from labelproof.bench.cell import Sources
-from labelproof.bench.duration import Reader, finish_time
 from labelproof.bench.experiments.lambda_u import SETS
 from labelproof.bench.scales import nearest_recipe
 from labelproof.data.readers.published.webvision_files import WEBVISION
 from labelproof.errors import BadInput
 from labelproof.methods import METHODS
 from labelproof.recipes.recipe import chosen_method, published_names
+from labelproof.runs.forecast import Forecast
 from labelproof.runs.spec import read_spec
 from labelproof.views.defaults import Trial
 
@@ -276,15 +277,19 @@ def test_a_dry_run_of_the_paper_scale(labelproof, tmp_path, cifar_folder):
     code, out, _ = labelproof("bench", "synthetic", *words, "--dry-run", "--out", "b")
     assert code == 0
     assert "24 cells, 0 of them done" in out
-    assert out.count("counted passes") == 24
+    assert out.count("measured epoch") == 24
+
+
+def in_seconds_of_its_size(parts, patience):
+    return Forecast(training=parts.prepared.task.size)
 
 
 def test_a_dry_run_of_the_paper_scale_needs_no_data(labelproof, tmp_path, monkeypatch):
-    monkeypatch.setattr(Reader, "_timed", lambda self, parts: (60.0, f"{parts.prepared.task.size}"))
+    monkeypatch.setattr(duration, "forecast", in_seconds_of_its_size)
     words = ("--scale", "paper", "--labels", "worst,noisy100", "--methods", "ce", "--seeds", 1)
     code, out, err = labelproof("bench", "cifarn", *words, "--dry-run", "--out", "b")
     assert code == 0, err
-    assert out.count("50000") == 2
+    assert out.count("14 hours  more") == 2  # 50,000 seconds
     assert "black pictures stood in" in out
     code, _, err = labelproof("bench", "cifarn", *words, "--out", "b")
     assert code == 2
@@ -317,7 +322,7 @@ def test_elr_plus_crops_webvisions_pictures_at_their_published_size(tmp_path):
 def test_every_experiment_has_a_dry_run_of_the_paper_scale(
     labelproof, tmp_path, monkeypatch, cifar_folder, vectors_npz, name
 ):
-    monkeypatch.setattr(Reader, "_timed", lambda self, parts: (60.0, "assembled"))
+    monkeypatch.setattr(duration, "forecast", in_seconds_of_its_size)
     monkeypatch.setattr(Trial, "of", lambda train, labels: None)  # views are chosen elsewhere
     data = vectors_npz if name in ("vectors", "yardstick") else cifar_folder
     data = webvision_files(tmp_path) if name == "webvision" else data
@@ -328,13 +333,8 @@ def test_every_experiment_has_a_dry_run_of_the_paper_scale(
     assert code == 0, err
     assert "will fail" not in out
     assert "Nothing was run." in out
-    assert "assembled" in out
+    assert "not measured in 60 s" in out
     assert not list(tmp_path.glob("runs/bench/cells/*"))
-
-
-def test_cells_begin_as_soon_as_a_process_is_free():
-    assert finish_time([4, 3, 2, 1], 2) == 5
-    assert finish_time([], 2) == 0
 
 
 def test_experiments_are_listed(labelproof):

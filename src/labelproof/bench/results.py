@@ -90,6 +90,12 @@ def number(*keys: str) -> Read:
     return read
 
 
+def total_seconds(summary: Summary) -> float | None:
+    """All of a run: training, and the folds that judge its labels."""
+    training = number("seconds")(summary)
+    return None if training is None else training + (number("seconds_calibration")(summary) or 0)
+
+
 LAST = Metric(title="accuracy, last (%)", read=percent("accuracy", "last"), digits=2)
 LAST10 = Metric(title="accuracy, last 10 (%)", read=percent("accuracy", "last10"), digits=2)
 BEST = Metric(title="accuracy, best (%)", read=percent("accuracy", "best"), digits=2)

@@ -62,7 +62,7 @@ def columns(scale: Scale, sources: Sources) -> dict[str, Callable[[str], RunSpec
 
 
 def trained(setting: Setting, method: str, scale: Scale, sources: Sources) -> RunSpec:
-    """The paper's form; on vectors, where there is time for it, calibrated by halves."""
+    """The paper's form; on vectors, where there is time for it, calibrated by folds."""
     spec = published_form(setting, method, scale, sources)
     return replace(spec, calibrate="folds") if of_vectors(scale, sources) else spec
 

@@ -44,7 +44,7 @@ TINY_LABELS = ("clean", "worst")
 OWN = "given labels"  # the column of a user's own vectors
 ALL = (*LISTED, STATED, MEASURED, SECONDS)
 BY_FOLDS = (ECE_CALIBRATED, STATED, MEASURED)  # read where calibration trained on folds
-BY_HALVES = ("ce", "dpc")
+JUDGED = ("ce", "dpc")
 
 
 def cells(scale: Scale, sources: Sources, seeds: int) -> list[Cell]:
@@ -68,7 +68,7 @@ def _columns(tiny: bool, sources: Sources) -> dict[str, RunSpec]:
 
 
 def _cells(method: str, column: str, data: RunSpec, epochs: int | None, seeds: int) -> list[Cell]:
-    """The runs of a method; calibration by halves doubles the time, so only two have it."""
+    """The runs of a method; calibration trains on five folds again, so only two have it."""
     if method == CLEANLAB:
         spec = replace(data, method="ce", settings=lasting(epochs))
         return seeded(method, column, spec, seeds, CLEANLAB)
@@ -77,7 +77,7 @@ def _cells(method: str, column: str, data: RunSpec, epochs: int | None, seeds: i
         data,
         method=name,
         settings={**changes, **lasting(epochs)},
-        calibrate="folds" if method in BY_HALVES else "quick",
+        calibrate="folds" if method in JUDGED else "quick",
     )
     return seeded(method, column, spec, seeds)
 
@@ -102,7 +102,7 @@ def finish(results: Results, folder: Path) -> list[Path]:
 
 
 def number(metric: Metric, records: Sequence[Record]) -> str:
-    """A number; those that need calibration by halves are read from such runs alone."""
+    """A number; those that need calibration by folds are read from such runs alone."""
     if metric not in BY_FOLDS:
         return entry(metric, records)
     folds = [r for r in records if r.cell.spec.how == "folds" or r.cell.maker == CLEANLAB]

@@ -18,6 +18,7 @@ from labelproof.bench.results import (
     mean_spread,
     number,
     percent,
+    total_seconds,
 )
 from labelproof.bench.tables import NONE, Table, closing, entry
 from labelproof.data.readers.npz import read_arrays
@@ -43,17 +44,11 @@ def _ece(summary: Summary) -> float | None:
     return number("ece")(summary) if calibrated is None else calibrated
 
 
-def _seconds(summary: Summary) -> float | None:
-    """All of a run: training, and the folds that judge its labels."""
-    training = number("seconds")(summary)
-    return None if training is None else training + (number("seconds_calibration")(summary) or 0)
-
-
 ACCURACY = Metric(title="accuracy (%)", read=LAST.read, digits=2)
 BALANCED = Metric(title="balanced (%)", read=percent("balanced_accuracy"), digits=2)
 ECE = Metric(title="ECE", read=_ece, digits=3)
 AREA_UNDER = Metric(title="AUROC", read=AUROC.read, digits=3)
-SECONDS = Metric(title="seconds", read=_seconds, digits=0)
+SECONDS = Metric(title="seconds", read=total_seconds, digits=0)
 NUMBERS = (ACCURACY, BALANCED, AREA_UNDER, ECE)
 MEASURED = number("suspect_detection", "precision")
 WORDS = (
