@@ -7,7 +7,7 @@ import pytest
 import torch
 from PIL import Image
 
-from labelproof import BadInput, NoisyLabelClassifier
+from labelproof import BadInput, NoisyLabelClassifier, find_label_issues, label_quality
 from labelproof.data.readers.frames import are_pictures, stacked
 
 
@@ -60,6 +60,16 @@ def test_the_estimator_brings_new_pictures_to_the_size_of_training():
     model.fit([Image.fromarray(picture) for picture in given], labels)
     wide = [np.repeat(np.repeat(picture, 2, 0), 2, 1) for picture in given[:2]]
     assert model.predict_proba(wide).shape == (2, 2)
+
+
+def test_issues_are_found_among_pictures_of_several_sizes(monkeypatch) -> None:
+    usual = NoisyLabelClassifier("ce", epochs=1, calibrate=False, encoder="none", net="cnn")
+    labels = [row % 2 for row in range(12)]
+    monkeypatch.setattr("labelproof.sklearn.issues.NoisyLabelClassifier", lambda: usual)
+    assert find_label_issues(pictures(), labels).shape == (12,)
+    assert label_quality([Image.fromarray(one) for one in pictures()], labels).shape == (12,)
+    with pytest.raises(BadInput, match="lists of labels of different lengths"):
+        find_label_issues(np.zeros((12, 3)), [[0], [0, 1]] * 6)
 
 
 def test_channels_first_or_alone_are_pictures_like_others() -> None:

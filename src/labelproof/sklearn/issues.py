@@ -120,7 +120,10 @@ def _sorted_out(
     """
     if pred_probs is not None or classifier is not None:
         return X, labels, pred_probs
-    first, second = np.asarray(X), np.asarray(labels)
+    try:
+        first, second = np.asarray(X), np.asarray(labels)
+    except ValueError:  # `fit` knows pictures of several sizes and lists of labels
+        return X, labels, None
     if first.ndim == second.ndim == 1 and first.dtype.kind in "iufb":
         raise BadInput(
             "expected inputs (N, D), texts or probabilities (N, C) beside the labels, but both "
