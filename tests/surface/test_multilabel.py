@@ -68,6 +68,31 @@ def test_labels_that_only_fill_a_budget_are_not_said_to_look_wrong(tmp_path: Pat
     assert "4 labels look wrong, and 116 more are listed for review, as you asked." in page
 
 
+def test_columns_that_leave_out_other_examples_are_counted_by_id(tmp_path: Path) -> None:
+    table = frame()
+    table.insert(0, "id", [f"e{row}" for row in range(80)])
+    table = table.astype({"tag_red": object})
+    table.loc[:19, "tag_red"] = None
+    table.to_csv(tmp_path / "t.csv", index=False)
+    words = ["fit", str(tmp_path / "t.csv"), "--multilabel", "tag*", "--method", "ce"]
+    more = ["--skip-unlabelled", "--id-column", "id", "--epochs", "2", "--out"]
+    told = CliRunner().invoke(app, [*words, *more, str(tmp_path / "run")])
+    assert told.exit_code == 0, told.output
+    runs = {name: tmp_path / "run" / name for name in ("tag_red", "2-tag-big-")}
+    for run, wanted in zip(runs.values(), ({"e20", "e30"}, {"e0", "e20"}), strict=True):
+        with (run / "labels.csv").open(newline="") as file:
+            rows = list(csv.DictReader(file))
+        with (run / "labels.csv").open("w", newline="") as file:
+            writer = csv.DictWriter(file, rows[0])
+            writer.writeheader()
+            writer.writerows({**row, "suspect": int(row["id"] in wanted)} for row in rows)
+    page = write_joint(tmp_path / "run", runs, "t.csv").read_text()
+    assert " wrong. 1 example is listed in two columns or more." in page
+    with (tmp_path / "run" / "labels.csv").open(newline="") as file:
+        pairs = {(row["index"], row["id"]) for row in csv.DictReader(file)}
+    assert len(pairs) == len({index for index, _ in pairs}) == 80  # one index, one example
+
+
 @pytest.mark.parametrize(
     ("data", "more", "said"),
     [

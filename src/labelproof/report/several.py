@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -59,22 +60,28 @@ def _line(name: str, run: Path, rows: LabelRows, classes: Sequence[str]) -> dict
 
 def _several(tables: Mapping[str, tuple[LabelRows, Sequence[str]]]) -> int:
     """How many examples are suspects in two columns or more."""
-    times: dict[int, int] = {}
+    listed = (rows.ids[place] for rows, _ in tables.values() for place in rows.suspects().tolist())
+    return sum(count > 1 for count in Counter(listed).values())
+
+
+def _numbers(tables: Mapping[str, tuple[LabelRows, Sequence[str]]]) -> dict[str, int]:
+    """A number for each id: runs that left out other examples count them differently."""
+    numbers: dict[str, int] = {}
     for rows, _ in tables.values():
-        for index in rows.index[rows.suspect].tolist():
-            times[index] = times.get(index, 0) + 1
-    return sum(count > 1 for count in times.values())
+        for name in rows.names():
+            numbers.setdefault(name, len(numbers))
+    return numbers
 
 
 def _write_labels(path: Path, tables: Mapping[str, tuple[LabelRows, Sequence[str]]]) -> None:
-    lines = []
+    lines, index = [], _numbers(tables)
     for name, (rows, classes) in tables.items():
         for place in range(len(rows)):
             given, suggested = classes[rows.given[place]], classes[rows.suggested[place]]
             numbers = (rows.p_clean[place], rows.p_suggested[place])
             words = (safe(rows.ids[place]), safe(given), safe(suggested))
             texts = (f"{number:.6f}" for number in numbers)
-            lines.append((numbers[0], (safe(name), int(rows.index[place]), *words, *texts,
+            lines.append((numbers[0], (safe(name), index[rows.ids[place]], *words, *texts,
                                        int(rows.suspect[place]))))  # fmt: skip
     lines.sort(key=lambda line: line[0])
     write_csv(path, HEADER, (cells for _, cells in lines))
