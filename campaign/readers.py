@@ -300,7 +300,7 @@ def campaign(
 
 
 def as_json(tallies: Mapping[str, Tally]) -> str:
-    """The counts, for docs/reliability.md."""
+    """The counts, for docs/results/campaign.csv."""
     return json.dumps({
         name: {"calls": t.calls, "read": t.read, "refused": t.refused, "failed": t.failed,
                "places": dict(t.places), "examples": t.examples}
