@@ -4,7 +4,8 @@
 
 Two rounds of six trials each, on 20,000 examples with the labels of one annotator who is in no
 table (`rand2`). A trial is judged by the accuracy on that annotator's labels of 10,000 other
-training examples: no true label and no test example is used. docs/results/trials.csv has what it printed.
+training examples: no true label and no test example is used. What it printed:
+docs/results/trials.csv.
 """
 
 from __future__ import annotations
