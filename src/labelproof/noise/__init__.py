@@ -6,38 +6,23 @@ included, so that fewer labels than `rate` are wrong. `Noise.realised` always sa
 """
 
 from labelproof.noise.apply_noise import apply_noise
-from labelproof.noise.classwise import (
-    CIFAR10_MAP,
-    CIFAR100_SUPERCLASS,
-    asymmetric_cifar10,
-    asymmetric_cifar100,
-    from_matrix,
-    pair,
-    symmetric,
-    symmetric_exclusive,
-)
+from labelproof.noise.classwise import classwise, from_matrix, symmetric
 from labelproof.noise.instancewise import instance, pmd, probe_probabilities
 from labelproof.noise.label_files import Corrupted, corrupt_file
-from labelproof.noise.noise_spec import KINDS, NoiseSpec, parse_noise
-from labelproof.noise.record import Noise
+from labelproof.noise.noise_spec import KINDS, Noise, NoiseSpec, parse_noise
 
 __all__ = [
-    "CIFAR10_MAP",
-    "CIFAR100_SUPERCLASS",
     "KINDS",
     "Corrupted",
     "Noise",
     "NoiseSpec",
     "apply_noise",
-    "asymmetric_cifar10",
-    "asymmetric_cifar100",
+    "classwise",
     "corrupt_file",
     "from_matrix",
     "instance",
-    "pair",
     "parse_noise",
     "pmd",
     "probe_probabilities",
     "symmetric",
-    "symmetric_exclusive",
 ]

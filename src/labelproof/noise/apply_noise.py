@@ -6,7 +6,7 @@ import csv
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -14,19 +14,9 @@ from labelproof.data.examples import Inputs
 from labelproof.data.plain_files import read_npy
 from labelproof.errors import BadInput
 from labelproof.files import read_regular
-from labelproof.noise.classwise import (
-    Select,
-    asymmetric_cifar10,
-    asymmetric_cifar100,
-    checked_matrix,
-    from_matrix,
-    pair,
-    symmetric,
-    symmetric_exclusive,
-)
+from labelproof.noise.classwise import checked_matrix, classwise, from_matrix
 from labelproof.noise.instancewise import Scaling, instance, pmd, probe_probabilities
-from labelproof.noise.noise_spec import NoiseSpec
-from labelproof.noise.record import Floats, Labels, Noise
+from labelproof.noise.noise_spec import Floats, Labels, Noise, NoiseSpec
 
 INSTANCEWISE = ("instance", "pmd-1", "pmd-2", "pmd-3")
 
@@ -61,25 +51,10 @@ def apply_noise(
     elif spec.kind in INSTANCEWISE:
         noise = _instancewise(spec, y, count, rng, inputs, seed)
     else:
-        noise = _classwise(spec, y, count, rng)
+        options: dict[str, Any] = {**spec.options}
+        kind = _asymmetric(count) if spec.kind == "asymmetric" else spec.kind
+        noise = classwise(kind, y, count, spec.rate, rng, **options)
     return dataclasses.replace(noise, seed=seed)
-
-
-def _classwise(spec: NoiseSpec, y: Labels, count: int, rng: np.random.Generator) -> Noise:
-    kind = _asymmetric(count) if spec.kind == "asymmetric" else spec.kind
-    exact = spec.options.get("exact", True) is True
-    select = cast(Select, spec.options.get("select", "bernoulli"))
-    if kind == "symmetric":
-        return symmetric(y, count, spec.rate, rng, exact=exact)
-    if kind == "symmetric-exclusive":
-        return symmetric_exclusive(y, count, spec.rate, rng, exact=exact)
-    if kind == "asymmetric-cifar10":
-        return asymmetric_cifar10(y, count, spec.rate, rng, select=select)
-    if kind == "pair":
-        return pair(y, count, spec.rate, rng, select=select)
-    blocks = kind == "asymmetric-cifar100-blocks"
-    grouping: Literal["blocks", "superclass"] = "blocks" if blocks else "superclass"
-    return asymmetric_cifar100(y, count, spec.rate, rng, grouping=grouping, select=select)
 
 
 def _instancewise(

@@ -1,7 +1,7 @@
 """Noise that depends on the class alone: symmetric, asymmetric, pair flip, any transition matrix.
 
-Every function takes the true labels y (N,), the number C of classes, the share `rate` of labels it
-changes, and the generator that its draws come from.
+`classwise` takes the kind, the true labels y (N,), the number C of classes, the share `rate` of
+labels it changes, and the generator that its draws come from.
 
 Shapes: N examples, C classes.
 """
@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from labelproof.errors import BadInput
-from labelproof.noise.record import Floats, Ints, Labels, Noise, checked, record
+from labelproof.noise.noise_spec import Floats, Ints, Labels, Noise, checked, record
 
 Select = Literal["bernoulli", "global", "per-class"]
-Grouping = Literal["superclass", "blocks"]
+SYMMETRIC, EXCLUSIVE = "symmetric", "symmetric-exclusive"
 
 # truck to automobile, bird to airplane, deer to horse, cat and dog to each other
 CIFAR10_MAP: dict[int, int] = {9: 1, 2: 0, 4: 7, 3: 5, 5: 3}
@@ -32,95 +32,70 @@ CIFAR100_SUPERCLASS: tuple[int, ...] = (
 )
 
 
+def _ring(groups: npt.ArrayLike) -> Ints:
+    """For each class the next one of its group, the first after the last, (C,)."""
+    group = np.asarray(groups)
+    target = np.empty(len(group), dtype=np.int64)
+    for name in np.unique(group):
+        members = np.flatnonzero(group == name)
+        target[members] = np.roll(members, -1)
+    return target
+
+
+# The class that each class is confused with. As the papers say, CIFAR-100's stay in one of the
+# twenty true superclasses; "blocks" takes ids 5k to 5k + 4, as most published code does.
+TARGETS: dict[str, Ints] = {
+    "asymmetric-cifar10": np.array([CIFAR10_MAP.get(label, label) for label in range(10)]),
+    "asymmetric-cifar100": _ring(CIFAR100_SUPERCLASS),
+    "asymmetric-cifar100-blocks": _ring(np.arange(100) // 5),
+}
+
+
+def classwise(
+    kind: str,
+    y: Labels,
+    num_classes: int,
+    rate: float,
+    rng: np.random.Generator,
+    *,
+    exact: bool = True,
+    select: Select = "bernoulli",
+) -> Noise:
+    """Noise that looks at the class alone.
+
+    Args:
+        kind: `symmetric` redraws labels uniformly over all classes, the true one included, so that
+            rate (C - 1) / C are wrong (DivideMix, ELR, UniCon and DPC); `symmetric-exclusive` over
+            the other classes; `pair` moves them to the following class, the last to the first; the
+            kinds of `TARGETS` to the class that theirs is confused with.
+        y: True labels, (N,).
+        num_classes: C.
+        rate: The share of labels that are redrawn or moved, where their class can be.
+        rng: All draws come from it.
+        exact: Of symmetric kinds: redraw exactly int(rate N) labels; otherwise each with
+            probability `rate`, as Co-teaching and CORES do.
+        select: Of the others: "bernoulli" draws for each example (DPC, Patrini); "global" takes an
+            exact share of all examples, whatever their class (DivideMix, UniCon); "per-class" one
+            of each class.
+    """
+    before = checked(y, num_classes, rate)
+    after = before.copy()
+    if kind in (SYMMETRIC, EXCLUSIVE):
+        chosen = _chosen(len(before), rate, rng, exact)
+        own, least = (before[chosen], 1) if kind == EXCLUSIVE else (0, 0)
+        after[chosen] = (own + rng.integers(least, num_classes, size=len(chosen))) % num_classes
+        return record(before, after, num_classes, kind, rate, {"exact": exact})
+    target = _target(kind, num_classes)
+    chosen = _selected(before, num_classes, rate, rng, select)
+    after[chosen] = target[before[chosen]]
+    return record(before, after, num_classes, kind, rate, {"select": select})
+
+
 def symmetric(
     y: Labels, num_classes: int, rate: float, rng: np.random.Generator, *, exact: bool = True
 ) -> Noise:
-    """Redraw labels uniformly over all classes, the true one included; rate (C - 1) / C are wrong.
-
-    This is what DivideMix, ELR, UniCon and DPC call symmetric.
-
-    Args:
-        exact: Redraw exactly int(rate N) labels; otherwise each with probability `rate`.
-    """
-    before = checked(y, num_classes, rate)
-    chosen = _chosen(len(before), rate, rng, exact)
-    after = before.copy()
-    after[chosen] = rng.integers(num_classes, size=len(chosen))
-    return record(before, after, num_classes, "symmetric", rate, {"exact": exact})
-
-
-def symmetric_exclusive(
-    y: Labels, num_classes: int, rate: float, rng: np.random.Generator, *, exact: bool = True
-) -> Noise:
-    """Redraw labels uniformly over the other classes, so that `rate` is the true rate.
-
-    Args:
-        exact: Change exactly int(rate N) labels; otherwise each with probability `rate`, as
-            Co-teaching and CORES do.
-    """
-    before = checked(y, num_classes, rate)
-    chosen = _chosen(len(before), rate, rng, exact)
-    after = before.copy()
-    after[chosen] += rng.integers(1, max(num_classes, 2), size=len(chosen))
-    after %= num_classes
-    return record(before, after, num_classes, "symmetric-exclusive", rate, {"exact": exact})
-
-
-def asymmetric_cifar10(
-    y: Labels,
-    num_classes: int,
-    rate: float,
-    rng: np.random.Generator,
-    *,
-    select: Select = "bernoulli",
-) -> Noise:
-    """Confuse the five similar CIFAR-10 classes of `CIFAR10_MAP`; half of `rate` is the true rate.
-
-    Args:
-        select: "bernoulli" draws for each example (DPC, Patrini); "global" takes an exact share of
-            all examples, whatever their class (DivideMix, UniCon); "per-class" one of each class.
-    """
-    _expect(num_classes, 10, "asymmetric-cifar10")
-    target = np.array([CIFAR10_MAP.get(label, label) for label in range(10)])
-    return _mapped(y, target, rate, rng, select, "asymmetric-cifar10")
-
-
-def asymmetric_cifar100(
-    y: Labels,
-    num_classes: int,
-    rate: float,
-    rng: np.random.Generator,
-    *,
-    grouping: Grouping = "superclass",
-    select: Select = "bernoulli",
-) -> Noise:
-    """Move CIFAR-100 labels to the next class of their group, in a ring.
-
-    Args:
-        grouping: "superclass" takes the twenty true superclasses, as the papers say; "blocks" takes
-            ids 5k to 5k + 4, as most published code does; only 6 of 100 moves stay in a superclass.
-        select: As for `asymmetric_cifar10`.
-    """
-    kind = "asymmetric-cifar100" if grouping == "superclass" else "asymmetric-cifar100-blocks"
-    _expect(num_classes, 100, kind)
-    return _mapped(y, ring(grouping), rate, rng, select, kind)
-
-
-def pair(
-    y: Labels,
-    num_classes: int,
-    rate: float,
-    rng: np.random.Generator,
-    *,
-    select: Select = "bernoulli",
-) -> Noise:
-    """Move labels to the following class, the last to the first.
-
-    Args:
-        select: As for `asymmetric_cifar10`.
-    """
-    target = np.roll(np.arange(num_classes), -1)
-    return _mapped(y, target, rate, rng, select, "pair")
+    """Redraw labels uniformly over all classes; see `classwise`."""
+    return classwise(SYMMETRIC, y, num_classes, rate, rng, exact=exact)
 
 
 def from_matrix(y: Labels, matrix: npt.ArrayLike, rng: np.random.Generator) -> Noise:
@@ -157,29 +132,25 @@ def checked_matrix(matrix: npt.ArrayLike) -> Floats:
     return shares
 
 
-def ring(grouping: Grouping) -> Ints:
-    """The CIFAR-100 class each class moves to, (100,)."""
-    group = np.array(CIFAR100_SUPERCLASS) if grouping == "superclass" else np.arange(100) // 5
-    target = np.empty(100, dtype=np.int64)
-    for name in range(20):
-        members = np.flatnonzero(group == name)
-        target[members] = np.roll(members, -1)
+def _target(kind: str, num_classes: int) -> Ints:
+    """The class that each class is moved to, (C,)."""
+    target = TARGETS.get(kind, np.roll(np.arange(num_classes), -1))
+    if len(target) != num_classes:
+        raise BadInput(
+            f"Noise of kind {kind} needs {len(target)} classes, but the data have {num_classes}; "
+            "use pair, symmetric or a matrix."
+        )
     return target
 
 
-def _mapped(
-    y: Labels, target: Ints, rate: float, rng: np.random.Generator, select: Select, kind: str
-) -> Noise:
-    before = checked(y, len(target), rate)
-    after = before.copy()
-    if select == "per-class":
-        members = (np.flatnonzero(before == label) for label in range(len(target)))
-        picks = [mine[_chosen(len(mine), rate, rng, True)] for mine in members]
-        chosen = np.concatenate(picks)
-    else:
-        chosen = _chosen(len(before), rate, rng, select == "global")
-    after[chosen] = target[before[chosen]]
-    return record(before, after, len(target), kind, rate, {"select": select})
+def _selected(
+    labels: Ints, num_classes: int, rate: float, rng: np.random.Generator, select: Select
+) -> Ints:
+    """Indices of the examples to move."""
+    if select != "per-class":
+        return _chosen(len(labels), rate, rng, select == "global")
+    members = (np.flatnonzero(labels == label) for label in range(num_classes))
+    return np.concatenate([mine[_chosen(len(mine), rate, rng, True)] for mine in members])
 
 
 def _chosen(count: int, rate: float, rng: np.random.Generator, exact: bool) -> Ints:
@@ -187,11 +158,3 @@ def _chosen(count: int, rate: float, rng: np.random.Generator, exact: bool) -> I
     if exact:
         return rng.permutation(count)[: int(rate * count)]
     return np.flatnonzero(rng.random(count) < rate)
-
-
-def _expect(num_classes: int, wanted: int, kind: str) -> None:
-    if num_classes != wanted:
-        raise BadInput(
-            f"Noise of kind {kind} needs {wanted} classes, but the data have {num_classes}; "
-            "use pair, symmetric or a matrix."
-        )

@@ -20,7 +20,7 @@ from torch.nn import functional
 
 from labelproof.data.examples import Inputs
 from labelproof.errors import BadInput
-from labelproof.noise.record import Floats, Ints, Labels, Noise, checked, record
+from labelproof.noise.noise_spec import Floats, Ints, Labels, Noise, checked, record
 from labelproof.views import image_statistics, vector_statistics
 
 Scaling = Literal["raw", "standard"]

@@ -22,8 +22,7 @@ from labelproof.data.readers.delimited import LABEL_NAMES, pick
 from labelproof.errors import BadInput
 from labelproof.files import read_regular, written_whole
 from labelproof.noise.apply_noise import apply_noise
-from labelproof.noise.noise_spec import NoiseSpec, noise_spec
-from labelproof.noise.record import Ints, Noise
+from labelproof.noise.noise_spec import Ints, Noise, NoiseSpec, noise_spec
 
 LARGEST = 2**32  # bytes of a file of labels
 StrPath = str | os.PathLike[str]
