@@ -6,6 +6,7 @@ import json
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -268,6 +269,19 @@ def test_a_full_disk_is_named_without_its_number(
     assert review.decisions.latest == {}
 
 
+def test_a_download_that_fails_is_no_decision_that_was_not_saved(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("labelproof.review.web_app.export", full)
+    client = TestClient(client.app, base_url=HOST, raise_server_exceptions=False)
+    answer = client.get(f"/{TOKEN}/export/csv")
+    assert answer.status_code == 500
+    assert answer.json()["error"] == "This did not work: No space left on device."
+
+
 def test_a_body_that_is_too_long_is_refused(client: TestClient) -> None:
     headers = {"Content-Type": "application/json"}
     answer = client.post(f"/{TOKEN}/api/decide", content=b" " * 1_100_000, headers=headers)
@@ -519,7 +533,7 @@ def test_what_is_decided_while_judging_stays_on_the_list(
     row = int(opened.rows.index[opened.rows.suspects()[0]])
     given = opened.classes[opened.rows.labels()[row]]
 
-    def judged(review: Reviewed) -> LabelRows:
+    def judged(review: Reviewed, _: object) -> LabelRows:
         review.decisions.decide([{"index": row, "decision": "keep", "label": given}])
         return replace(review.rows, suspect=np.zeros_like(review.rows.suspect))
 
@@ -527,6 +541,66 @@ def test_what_is_decided_while_judging_stays_on_the_list(
     desk.judge_again()
     assert desk.queue.progress()["decided"] == 1
     opened.decisions.close()
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_label_reopened_after_judging_again_is_as_before(tmp_path: Path, late: bool) -> None:
+    run = made_run(tmp_path / "run", size=200)
+    scores = np.random.default_rng(0).normal(size=(200, 3)).astype(np.float32)
+    np.save(run / "scores.npy", scores)
+    review = open_review(run, write=True)
+    client = client_of(review)
+    before = first(client)
+    decide(client, index=before["index"], decision="keep", label=before["given"])
+    client.post(f"/{TOKEN}/api/judge", json={})
+    if late:  # another decision instead of an undone one
+        other = next(name for name in CLASSES if name != before["given"])
+        row = decide(client, index=before["index"], decision="change", label=other).json()["rows"][
+            0
+        ]
+    else:
+        row = client.post(f"/{TOKEN}/api/undo", json={}).json()["rows"][0]
+        assert row["decision"] is None
+    for name in ("p_clean", "p_suggested", "suggested", "suspect"):
+        assert row[name] == before[name]
+    rows = client.get(f"/{TOKEN}/api/rows?scope=all&limit=200").json()["rows"]
+    assert next(one for one in rows if one["index"] == row["index"])["p_clean"] == before["p_clean"]
+    review.decisions.close()
+
+
+def test_a_decision_undone_while_judging_is_not_judged_by(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    review = open_review(made_run(tmp_path / "run", size=200), write=True)
+    desk = Desk(review, Shown(), None, Again(review))
+    place = int(review.rows.suspects()[0])
+    index, given = int(review.rows.index[place]), CLASSES[review.rows.given[place]]
+    review.decisions.decide([{"index": index, "decision": "keep", "label": given}])
+
+    def judged(review: Reviewed, told: dict[int, int]) -> LabelRows:
+        assert list(told) == [index]
+        review.decisions.undo()
+        return replace(review.rows, p_clean=np.ones(200))
+
+    monkeypatch.setattr(web_app, "judged_again", judged)
+    desk.judge_again()
+    assert desk.row(place)["p_clean"] == review.rows.p_clean[place]
+    assert desk.row(place + 1)["p_clean"] == 1
+    review.decisions.close()
+
+
+def test_decisions_are_read_between_those_of_other_threads(review: Reviewed) -> None:
+    decisions, found = review.decisions, list[object]()
+    decisions.decide([{"index": 7, "decision": "remove"}])
+    for read in (decisions.labels, decisions.removed, decisions.standing):
+        with decisions._lock:
+            reading = threading.Thread(target=lambda read=read: found.append(read()))
+            reading.start()
+            reading.join(0.05)
+            assert reading.is_alive()
+        reading.join()
+    assert found == [{}, [7], decisions.latest]
+    assert found[2] is not decisions.latest
 
 
 def test_near_duplicates_are_put_off(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def decide_where(
         BadInput: if a class or the scope is unknown.
     """
     values = {"scope": scope, "given": given or "", "suggested": suggested or ""}
-    queue = Queue(review.rows, review.decisions.latest)
+    queue = Queue(review.rows, review.decisions.standing())
     query = parse_query(values, review.codes())
     wishes = wishes_for(review.rows, review.classes, open_places(queue, query), "change", label)
     if wishes:

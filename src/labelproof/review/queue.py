@@ -112,8 +112,8 @@ class Queue:
         }
         self._suspects = int(rows.suspect.sum())
         self._status = np.zeros(len(rows), dtype=np.int8)
-        for index in list(latest):  # another thread may decide meanwhile
-            self.mark(index, latest.get(index))
+        for index, decision in latest.items():
+            self.mark(index, decision)
 
     def mark(self, index: int, decision: Decision | None) -> None:
         """Note what now stands of an example."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import json
 import tempfile
-from collections.abc import Awaitable, Callable, Sequence
+import threading
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import asdict, replace
 from importlib import resources
 from pathlib import Path
@@ -30,7 +31,8 @@ from labelproof.review.corrected import export, in_words, usual_suffix
 from labelproof.review.guard import Guard
 from labelproof.review.queue import LARGEST_PAGE, Queue, parse_query
 from labelproof.review.refit_job import Again
-from labelproof.runs.next_checks import gain_order, judged_again
+from labelproof.runs.decisions import NotSaved
+from labelproof.runs.next_checks import as_before, gain_order, judged_again
 from labelproof.runs.reviewed import Reviewed
 from labelproof.runs.votes_file import read_votes
 from labelproof.runs.whom_to_ask import advisers
@@ -60,6 +62,8 @@ class Desk:
     def __init__(self, review: Reviewed, shown: Shown, note: str | None, again: Again) -> None:
         self.review = review
         self.rows = review.rows
+        self._told: dict[int, int] = {}  # decided classes that the rows were judged with
+        self._changing = threading.Lock()  # of the rows
         self.queue = self._queue(review.rows)
         self.shown = shown
         self.note = note
@@ -116,14 +120,27 @@ class Desk:
 
     def judge_again(self) -> dict[str, Any]:
         """Fit the noise model to the decisions and put the list in a new order."""
-        rows = judged_again(self.review)
+        told = self.review.decided()
+        rows = judged_again(self.review, told)
         late = np.isin(rows.index, list(self.review.decided())) & self.rows.suspect
         rows = replace(rows, suspect=rows.suspect | late)  # decided while the model was fitted
         queue = self._queue(rows, np.argsort(rows.p_clean, kind="stable"))
-        self.rows, self.queue = rows, queue
-        for index, decision in list(self.review.decisions.latest.items()):
-            self.queue.mark(index, decision)  # some may have come while the model was fitted
+        with self._changing:
+            self.rows, self.queue, self._told = rows, queue, told
+            for index, decision in self.review.decisions.standing().items():
+                self.queue.mark(index, decision)  # some may have come while the model was fitted
+        self._reopen(told)
         return {"progress": self.queue.progress()}
+
+    def _reopen(self, indices: Iterable[int]) -> None:
+        """Rows that were judged by a decision which no longer stands are as before any."""
+        stands = self.review.decided()
+        with self._changing:
+            gone = [i for i in indices if i in self._told and stands.get(i) != self._told[i]]
+            if gone:
+                places = np.array([self.queue.place(index) for index in gone])
+                self.rows = self.queue.rows = as_before(self.rows, self.review.rows, places)
+                self._told = {i: code for i, code in self._told.items() if i not in set(gone)}
 
     def undo(self) -> dict[str, Any]:
         """Take back the last step."""
@@ -131,7 +148,7 @@ class Desk:
 
     def _queue(self, rows: LabelRows, by_suspicion: Codes | None = None) -> Queue:
         order = gain_order(self.review, rows)
-        return Queue(rows, self.review.decisions.latest, order, by_suspicion)
+        return Queue(rows, self.review.decisions.standing(), order, by_suspicion)
 
     def similar(self, index: int) -> list[dict[str, Any]]:
         """The examples most like one, as the page needs them."""
@@ -142,6 +159,7 @@ class Desk:
         """What changed by a decision: rows and progress."""
         for index in indices:
             self.queue.mark(index, self.review.decisions.latest.get(index))
+        self._reopen(indices)
         return {
             "count": len(indices),
             "rows": [self.row(self.queue.place(index)) for index in indices[:LARGEST_PAGE]],
@@ -323,4 +341,5 @@ async def _bad_input(request: Request, error: Exception) -> Response:
 
 async def _failed(request: Request, error: Exception) -> Response:
     why = (error.strerror if isinstance(error, OSError) else None) or error
-    return JSONResponse({"error": f"The decision was not saved: {why}."}, 500)
+    what = "The decision was not saved" if isinstance(error, NotSaved) else "This did not work"
+    return JSONResponse({"error": f"{what}: {why}."}, 500)

@@ -28,7 +28,7 @@ SUFFIXES = (".csv", ".tsv", *PARQUET)
 
 def findings_of(review: Reviewed) -> Columns:
     """The new columns of a run, in the order of its examples."""
-    kinds = {index: one.decision for index, one in review.decisions.latest.items()}
+    kinds = {index: one.decision for index, one in review.decisions.standing().items()}
     return label_columns(review.rows, review.classes, review.decisions.labels(), dict(kinds))
 
 

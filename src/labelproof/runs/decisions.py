@@ -51,6 +51,10 @@ class Undo:
 Line = Decision | Undo
 
 
+class NotSaved(OSError):
+    """A decision could not be written; nothing of it stands."""
+
+
 def dump(line: Line) -> str:
     """The line as text."""
     content = {key: value for key, value in asdict(line).items() if (key, value) != ("note", "")}
@@ -136,13 +140,18 @@ class Decisions:
         for line in lines:
             self._take(line)
 
+    def standing(self) -> dict[int, Decision]:
+        """What stands now, by index; another thread may decide meanwhile."""
+        with self._lock:
+            return dict(self.latest)
+
     def labels(self) -> dict[int, str]:
         """The labels a person stands for, by index: kept, accepted or chosen."""
-        return {i: d.label for i, d in self.latest.items() if d.label is not None}
+        return {i: d.label for i, d in self.standing().items() if d.label is not None}
 
     def removed(self) -> list[int]:
         """The examples that a person wants gone, by index."""
-        return sorted(i for i, d in self.latest.items() if d.decision == "remove")
+        return sorted(i for i, d in self.standing().items() if d.decision == "remove")
 
     def decide(self, wishes: Sequence[Mapping[str, Any]]) -> list[int]:
         """Take decisions as one step, and return the indices they concern.
@@ -197,7 +206,10 @@ class Decisions:
         """Onto the disk first, then into memory."""
         if self._journal is None:
             raise BadInput("these decisions were opened for reading only.")
-        self._journal.append("".join(dump(line) for line in lines).encode())
+        try:
+            self._journal.append("".join(dump(line) for line in lines).encode())
+        except OSError as error:
+            raise NotSaved(*error.args) from error
         for line in lines:
             self._take(line)
 

@@ -50,11 +50,11 @@ class NextCheck:
 
 def next_checks(review: Reviewed, most: int, *, refit: bool = True) -> list[NextCheck]:
     """The open labels whose check gains most, after fitting the noise model to the decisions."""
-    rows = judged_again(review) if refit else review.rows
+    decided = review.decided()
+    rows = judged_again(review, decided) if refit else review.rows
     order = gain_order(review, rows)
     people = advisers(review.folder, review.classes, len(review.rows))
     gain, classes = expected_gain(rows.p_clean, rows.p_suggested), review.classes
-    decided = review.decided()
     chosen = [place for place in order.tolist() if int(rows.index[place]) not in decided][:most]
     return [
         NextCheck(
@@ -107,9 +107,9 @@ def near_pairs(folder: Path, size: int) -> Codes:
     return pairs
 
 
-def judged_again(review: Reviewed) -> LabelRows:
-    """The rows of labels.csv, in their order, judged anew where decisions say more."""
-    rows, decided = review.rows, review.decided()
+def judged_again(review: Reviewed, decided: Mapping[int, int]) -> LabelRows:
+    """The rows of labels.csv, in their order, judged anew with the classes decided, by index."""
+    rows = review.rows
     scores = read_scores(review.folder, len(rows), len(review.classes))
     if scores is None or not decided:
         return rows
@@ -127,6 +127,14 @@ def judged_again(review: Reviewed) -> LabelRows:
         p_suggested=posterior[place, suggested],
         suspect=suspect,
     )
+
+
+def as_before(rows: LabelRows, before: LabelRows, places: Codes) -> LabelRows:
+    """Rows judged again, with those at some places as they were before anything was decided."""
+    suggested, clean, sure = rows.suggested.copy(), rows.p_clean.copy(), rows.p_suggested.copy()
+    suggested[places], clean[places] = before.suggested[places], before.p_clean[places]
+    sure[places] = before.p_suggested[places]
+    return replace(rows, suggested=suggested, p_clean=clean, p_suggested=sure)
 
 
 def _suspects(rows: LabelRows, clean: Numbers, decided: Mapping[int, int]) -> npt.NDArray[np.bool_]:

@@ -51,7 +51,7 @@ class Rows:
 
 def of_run(review: Reviewed) -> Trained:
     """The findings of a run folder."""
-    kinds = {index: str(one.decision) for index, one in review.decisions.latest.items()}
+    kinds = {index: str(one.decision) for index, one in review.decisions.standing().items()}
     columns = label_columns(review.rows, review.classes, review.decisions.labels(), kinds)
     parts = (review.record.get("data") or {}).get("columns") or {}
     return Trained(
