@@ -16,7 +16,7 @@ import torch
 
 from labelproof.data.encoders.columns import TableEncoder
 from labelproof.data.examples import Resident
-from labelproof.data.readers import SourceOptions, in_batches, large_tables, load
+from labelproof.data.readers import SourceOptions, arrow_tables, in_batches, load
 from labelproof.data.readers.on_disk import OnDisk
 from labelproof.errors import BadInput
 from labelproof.runs.prepare import prepare
@@ -142,9 +142,9 @@ def test_a_large_table_is_encoded_in_batches(tmp_path, small, monkeypatch, toget
     columns = {f"f{i}": ROWS[:, i] for i in range(7)} | {"colour": words, "label": LABELS}
     path = tmp_path / "table.parquet"
     pq.write_table(pa.table(columns), path, row_group_size=64)
-    monkeypatch.setattr(large_tables, "FITTED", 299)  # all but one row
-    monkeypatch.setattr(large_tables, "rows_a_batch", lambda width: 32)
-    monkeypatch.setattr(large_tables, "AT_A_TIME", together)
+    monkeypatch.setattr(arrow_tables, "FITTED", 299)  # all but one row
+    monkeypatch.setattr(arrow_tables, "rows_a_batch", lambda width: 32)
+    monkeypatch.setattr(arrow_tables, "AT_A_TIME", together)
     memory, disk = load(path), load(path, small)
     assert isinstance(disk.x, OnDisk)
     assert isinstance(disk.encoder, TableEncoder)
@@ -169,8 +169,8 @@ def test_nothing_of_some_columns_is_left_where_reading_is_killed(tmp_path):
     pq.write_table(pa.table({f"f{i}": ROWS[:, i] for i in range(7)} | {"label": LABELS}), path)
     code = (
         "import os, signal, sys; from pathlib import Path\n"
-        "from labelproof.data.readers import SourceOptions, in_batches, large_tables, load\n"
-        "large_tables.FITTED, large_tables.AT_A_TIME = 299, 3\n"
+        "from labelproof.data.readers import SourceOptions, in_batches, arrow_tables, load\n"
+        "arrow_tables.FITTED, arrow_tables.AT_A_TIME = 299, 3\n"
         "in_batches._next_rows = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
         "load(sys.argv[1], SourceOptions(memory_gb=0, cache=Path(sys.argv[2])))"
     )
@@ -181,7 +181,7 @@ def test_nothing_of_some_columns_is_left_where_reading_is_killed(tmp_path):
 
 @pytest.mark.parametrize("named", [True, False])
 def test_a_large_data_set_of_texts_is_read_once(tmp_path, small, monkeypatch, named):
-    monkeypatch.setattr(large_tables, "FITTED", 299)
+    monkeypatch.setattr(arrow_tables, "FITTED", 299)
     texts = [f"text number {row} speaks of {label}s" for row, label in enumerate(LABELS)]
     as_saved = datasets.Dataset.from_dict({"text": texts, "label": LABELS})
     as_saved.save_to_disk(str(tmp_path / "saved"))
@@ -190,7 +190,7 @@ def test_a_large_data_set_of_texts_is_read_once(tmp_path, small, monkeypatch, na
     def read(*_: object) -> None:
         raise AssertionError("rows were read that nobody uses")
 
-    monkeypatch.setattr(large_tables, "_spread_rows", read)
+    monkeypatch.setattr(arrow_tables, "_spread_rows", read)
     options = replace(small, text_column="text" if named else None)
     for source in ("saved", "t.parquet"):
         found = load(tmp_path / source, options)
@@ -204,8 +204,8 @@ def test_a_large_data_set_of_columns_is_encoded_in_batches(tmp_path, small, monk
     kinds = datasets.ClassLabel(names=["cat", "dog", "eel"])
     saved.cast_column("kind", kinds).save_to_disk(str(tmp_path / "saved"))
     memory = load(tmp_path / "saved")
-    monkeypatch.setattr(large_tables, "FITTED", 299)
-    monkeypatch.setattr(large_tables, "AT_A_TIME", 3)
+    monkeypatch.setattr(arrow_tables, "FITTED", 299)
+    monkeypatch.setattr(arrow_tables, "AT_A_TIME", 3)
     disk = load(tmp_path / "saved", small)
     assert isinstance(disk.x, OnDisk)
     assert disk.classes == memory.classes == ("cat", "dog", "eel")
@@ -217,7 +217,7 @@ def test_a_large_data_set_of_columns_is_encoded_in_batches(tmp_path, small, monk
 
 
 def test_a_column_that_pandas_keeps_as_its_index_is_a_feature(tmp_path, small, monkeypatch):
-    monkeypatch.setattr(large_tables, "FITTED", 299)
+    monkeypatch.setattr(arrow_tables, "FITTED", 299)
     frame = pa.table({f"f{i}": ROWS[:, i] for i in range(3)} | {"label": LABELS}).to_pandas()
     frame.set_index("f1").to_parquet(tmp_path / "index.parquet")
     found = load(tmp_path / "index.parquet", small)
@@ -277,10 +277,11 @@ def test_bad_npy_files_are_told_in_a_sentence(tmp_path):
     np.save(tmp_path / "x.npy", ROWS)
     refused("name them with --labels")
     refused("each of the 300 rows of x.npy, but y.npy has 5", labels=y)
-    refused("but --annotators names several", labels=y, annotators=("a*",))
+    refused("with --annotators, which names a column", labels=y, annotators=("a*",))
+    refused("with --group, which names a column", labels=y, group="site")
     np.save(tmp_path / "one.npy", np.array("cat"))
     refused("one.npy, but it holds a single value", labels=tmp_path / "one.npy")
-    refused("expected true labels as a column of the CSV", labels=y, truth_key="true")
+    refused("with --truth-key, which names a column", labels=y, truth_key="true")
 
 
 # ---- memory ----

@@ -183,7 +183,7 @@ def test_columns_by_option_and_truth(tmp_path):
     ("text", "words"),
     [
         ("", ["empty"]),
-        ("file,label\n", ["two classes"]),
+        ("file,label\n", ["expected labels in l.csv", "only a header"]),
         ("file,label\na.png,cat\na.png,dog\n", ["every file once", "'a.png'"]),
         ("file,label\na.png,cat\nx.png,dog\ny.png,dog\nz.png,dog\nw.png,dog\n",
          ["4 of 5 are not there", "x.png, y.png, z.png"]),

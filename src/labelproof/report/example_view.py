@@ -138,7 +138,7 @@ def files_of(record: Mapping[str, Any], rows: LabelRows) -> FromFiles | None:
         root = root.parent  # a table of picture files, named by them
     elif data.get("pictures"):
         root = Path(str(data["pictures"]))  # vectors with a list of their pictures
-    elif data.get("source") != "folder":
+    elif data.get("source") != "folder" or "id" in columns:
         return None
     if not data.get("path") or not root.is_dir():
         return None

@@ -84,7 +84,7 @@ def has_files(review: Reviewed) -> bool:
     """Whether examples are called by the names of picture files."""
     data = review.record.get("data") or {}
     columns = data.get("columns") or {}
-    return data.get("source") == "folder" or ("file" in columns and "id" not in columns)
+    return "id" not in columns and (data.get("source") == "folder" or "file" in columns)
 
 
 def below_fitted(review: Reviewed) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from shlex import quote
@@ -13,6 +14,7 @@ import numpy.typing as npt
 
 from labelproof.data.encoders.columns import Frame, as_words, kind_of
 from labelproof.data.examples import Examples
+from labelproof.data.labels import is_missing
 from labelproof.data.readers.delimited import FILE_NAMES, LABEL_NAMES, is_number, pick, required
 from labelproof.data.readers.file_names import is_image, printable
 from labelproof.data.readers.reading_options import Reading, SourceOptions
@@ -53,18 +55,22 @@ class Roles:
         return {role: name for role, name in parts.items() if not (several and role == "label")}
 
 
-def assign(header: Sequence[str], how: Reading, path: Path) -> Roles:
-    """The roles of columns, by options and by the usual names."""
+def assign(header: Sequence[str], how: Reading, path: Path, otherwise: str | None = None) -> Roles:
+    """The roles of columns, by options and by the usual names.
+
+    `otherwise` is the column of labels where neither an option nor its name says which it is.
+    """
     name, options = printable(path.name), how.options
     if how.like is not None:
-        return _assign_like(header, options, how.like)
+        return _assign_like(header, options, how.like, otherwise)
     if options.labels is not None:
         return _assign_beside(header, options, path)
     several = _annotators(header, options, name)
     wanted = (header, options.label_column, LABEL_NAMES, path, "--label-column")
+    label = None if several else pick(*wanted) or otherwise or required(*wanted, "labels")
     usual = () if options.annotator_column is None else ("id",)  # of rows that are votes
     return Roles(
-        label=None if several else required(*wanted, "labels"),
+        label=label,
         truth=pick(header, options.truth_name, (), path, "--truth-key"),
         id=pick(header, options.id_column, usual, path, "--id-column"),
         file=pick(header, options.file_column, (), path, "--file-column"),
@@ -107,9 +113,13 @@ def _annotators(header: Sequence[str], options: SourceOptions, name: str) -> tup
     return pick_annotators(header, options.annotators, name)
 
 
-def _assign_like(header: Sequence[str], options: SourceOptions, like: Examples) -> Roles:
+def _assign_like(
+    header: Sequence[str], options: SourceOptions, like: Examples, otherwise: str | None
+) -> Roles:
     """The roles the training table had; labels, truth and ids may be absent."""
     had = like.about.get("columns", {})
+    if like.kind == "images":  # a list of pictures need not be written like that of the training
+        had = {role: name for role, name in had.items() if name in header}
     wanted = {
         "label": options.label_column or had.get("label"),
         "truth": options.truth_name or had.get("truth"),
@@ -118,7 +128,7 @@ def _assign_like(header: Sequence[str], options: SourceOptions, like: Examples) 
         "text": options.text_column or had.get("text"),
     }
     if wanted["label"] is None:
-        wanted["label"] = next((name for name in LABEL_NAMES if name in header), None)
+        wanted["label"] = next((name for name in LABEL_NAMES if name in header), otherwise)
     if like.kind == "images" and wanted["file"] is None:
         wanted["file"] = next((name for name in FILE_NAMES if name in header), None)
     here = {role: name if name in header else None for role, name in wanted.items()}
@@ -158,24 +168,40 @@ def holds_texts(series: Any) -> bool:
     return bool(lengths.mean() >= LONG and series.nunique() > len(series) / 2)
 
 
-def read_ids(frame: Frame, column: str | None, what: str, first_row: int) -> list[str] | None:
+def usual_ids(header: Sequence[str], roles: Roles, without: Sequence[str] = ()) -> list[str]:
+    """Columns that are called id; none where an option says which column names the examples."""
+    taken = (*roles.named, *without)
+    return [n for n in header if roles.id is None and n.lower() == "id" and n not in taken]
+
+
+def with_usual_id(roles: Roles, columns: Mapping[str, npt.NDArray[Any]]) -> Roles:
+    """The roles with a column called id, if no option names another and each row has its own."""
+    found = (n for n in usual_ids([*columns], roles) if _are_names(columns[n].tolist()))
+    return replace(roles, id=roles.id or next(found, None))
+
+
+def _are_names(values: list[Any]) -> bool:
+    names = {str(value).strip() for value in values if not is_missing(value)}
+    return len(names) == len(values) and "" not in names
+
+
+def read_ids(values: Iterable[Any], column: str, what: str, first_row: int) -> list[str]:
     """The names of rows; each must have one, and no two the same."""
-    if column is None:
-        return None
-    values = frame[column]
-    blank = np.flatnonzero(values.isna() | (values.astype(str).str.strip() == ""))
-    if len(blank):
+    ids = ["" if is_missing(value) else printable(str(value)) for value in values]
+    blank = next((row for row, name in enumerate(ids) if not name.strip()), None)
+    if blank is not None:
         raise BadInput(
             f"expected an id in every row of column {column!r} of {what}, but row "
-            f"{int(blank[0]) + first_row} has none; fill it in or name another --id-column"
+            f"{blank + first_row} has none; fill it in or name another --id-column"
         )
-    twice = values[values.duplicated()]
-    if len(twice):
+    if len(set(ids)) < len(ids):
+        name, _ = Counter(ids).most_common(1)[0]
         raise BadInput(
-            f"expected every id once in column {column!r} of {what}, but {len(twice)} repeat (such "
-            f"as {printable(str(twice.iloc[0]))!r}); make them distinct or name another --id-column"
+            f"expected every id once in column {column!r} of {what}, but "
+            f"{len(ids) - len(set(ids))} repeat (such as {name!r}); make them distinct or name "
+            "another --id-column"
         )
-    return [printable(str(value)) for value in values]
+    return ids
 
 
 LABEL_LIKE = ("label", "class", "target", "clean", "true", "truth", "gold", "correct", "given")

@@ -181,6 +181,13 @@ def _check_names(path: Path, options: SourceOptions, pictures: bool) -> None:
         "--text-column": options.text_column,
         "--file-column": options.file_column,
     }
+    if pictures:
+        columns |= {
+            "--id-column": options.id_column,
+            "--group": options.group,
+            "--annotators": options.annotators[0] if options.annotators else None,
+            "--annotator-column": options.annotator_column,
+        }
     asked = next((option for option, column in columns.items() if column is not None), None)
     if asked is None or options.labels is not None:
         return

@@ -9,24 +9,18 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import numpy as np
-import numpy.typing as npt
-
 from labelproof.data.encoders.columns import Frame
 from labelproof.data.examples import Examples
 from labelproof.data.optional_packages import need
-from labelproof.data.readers.arrays import from_arrays
+from labelproof.data.readers.arrow_tables import TableSource, load_arrow, told_beside
 from labelproof.data.readers.column_roles import Roles, assign
-from labelproof.data.readers.delimited import LABEL_NAMES, pick
 from labelproof.data.readers.file_names import open_picture, printable
 from labelproof.data.readers.image_folder import labelled_images
-from labelproof.data.readers.in_batches import column_of_lists, file_key
-from labelproof.data.readers.large_tables import TableSource, is_large, load_large
-from labelproof.data.readers.parquet import is_vectors, single
+from labelproof.data.readers.in_batches import file_key
 from labelproof.data.readers.pixels import Unreadable
-from labelproof.data.readers.reading_options import Reading, Told
+from labelproof.data.readers.reading_options import Reading
 from labelproof.data.readers.sampling import seen, spread
-from labelproof.data.readers.table import from_frame
+from labelproof.data.readers.table_files import check_plain
 from labelproof.errors import BadInput, RunFailed
 from labelproof.files import read_regular
 
@@ -126,68 +120,58 @@ def training_part(found: Any, folder: Path) -> Any:
 
 def _examples(rows: Any, how: Reading, about: dict[str, Any]) -> Examples:
     datasets = need("datasets", "hf", "a saved Hugging Face data set")
-    label = _label_column(rows, how, datasets)
-    options = replace(how.options, label_column=label or how.options.label_column)
-    how = replace(how, options=options)
-    roles = assign(rows.column_names, how, Path(about["path"]))
-    names = _class_names(rows, roles.label, datasets)
+    classes = [n for n, kind in rows.features.items() if isinstance(kind, datasets.ClassLabel)]
+    otherwise = classes[0] if len(classes) == 1 else None
+    roles = assign(rows.column_names, how, Path(about["path"]), otherwise)
     image = _image_column(rows, roles, datasets)
-    if image is not None:
-        return _images(rows, image, roles, names, how, about)
-    if options.sample is not None and len(rows) > options.sample:
-        about = {**about, **seen(options.sample, len(rows))}
-        rows = rows.select(spread(len(rows), options.sample).tolist())
+    most = how.options.sample
+    together = bool(roles.annotator)  # rows of one example lie anywhere
+    if image is None and most is not None and len(rows) > most and not together:
+        about = {**about, **seen(most, len(rows))}
+        rows = rows.select(spread(len(rows), most).tolist())
+    table = _source(rows, _class_names(rows, roles, datasets), printable(Path(about["path"]).name))
+    if image is None:
+        return load_arrow(table, roles, how, about)
+    told, roles = told_beside(table, replace(roles, file=image), how, "pictures")
+    encoded = rows.select_columns([image]).cast_column(image, datasets.Image(decode=False))
+    about = {**about, "columns": roles.present(voted=bool(told.votes))}
+    return labelled_images(RowBlobs(encoded, image), told, how, about)
+
+
+def _source(rows: Any, names: Sequence[str] | None, name: str) -> TableSource:
+    """The columns of a data set."""
     schema = rows.features.arrow_schema
-    vectors = [name for name in rows.column_names if is_vectors(schema.field(name).type)]
-    if vectors and roles.text is None:
-        return _vectors(rows, single(vectors, "the data set"), roles, names, how, about)
-    frame = rows.remove_columns([n for n in options.drop_columns if n in rows.column_names])
-    table = _source(frame, roles, about)
-    found = load_large(table, roles, how, about, names) if is_large(table, roles, how) else None
-    return found or from_frame(frame.to_pandas(), roles, how, about, 0, names)
-
-
-def _source(rows: Any, roles: Roles, about: dict[str, Any]) -> TableSource:
-    """The plain columns of a data set."""
 
     def read(columns: Sequence[str], step: int) -> Iterator[Any]:
         some = rows.select_columns(list(columns)).with_format("arrow")
         return (part.replace_schema_metadata() for part in some.iter(batch_size=step))
 
     def whole(columns: Sequence[str]) -> Frame:
+        check_plain(schema, columns, name)
         if columns:
             return rows.select_columns(list(columns)).to_pandas()
         return need("pandas", "table", "a table").DataFrame(index=range(len(rows)))
 
+    files = [Path(file["filename"]) for file in rows.cache_files]
     return TableSource(
-        name=printable(Path(about["path"]).name),
+        name=name,
+        schema=schema,
         size=len(rows),
-        columns=tuple(name for name in rows.column_names if name not in roles.named),
         read=read,
         whole=whole,
-        key=lambda text: _key(rows, text),
+        key=lambda text: file_key(files, rows._fingerprint, text),
+        names=names,
     )
 
 
-def _key(rows: Any, *more: object) -> str:
-    """Changes when the files of a data set do, or the rows that are taken from them."""
-    files = [Path(file["filename"]) for file in rows.cache_files]
-    return file_key(files, rows._fingerprint, *more)
-
-
-def _label_column(rows: Any, how: Reading, datasets: Any) -> str | None:
-    """The column an option names, or has a usual name, or is the only one of class labels."""
-    found, wanted = None, how.options.label_column
-    if how.like is None:
-        folder = Path("the data set")
-        found = pick(rows.column_names, wanted, LABEL_NAMES, folder, "--label-column")
-    labels = [n for n, kind in rows.features.items() if isinstance(kind, datasets.ClassLabel)]
-    return found or (labels[0] if len(labels) == 1 and wanted is None else None)
-
-
-def _class_names(rows: Any, label: str | None, datasets: Any) -> Sequence[str] | None:
-    kind = rows.features[label] if label is not None else None
-    return list(kind.names) if isinstance(kind, datasets.ClassLabel) else None
+def _class_names(rows: Any, roles: Roles, datasets: Any) -> Sequence[str] | None:
+    """The names of the classes, which all columns of labels must share."""
+    labels = roles.annotators or ((roles.label,) if roles.label is not None else ())
+    kinds = [rows.features[name] for name in labels]
+    if not kinds or not all(isinstance(kind, datasets.ClassLabel) for kind in kinds):
+        return None
+    names = [list(kind.names) for kind in kinds]
+    return names[0] if all(one == names[0] for one in names) else None
 
 
 def _image_column(rows: Any, roles: Roles, datasets: Any) -> str | None:
@@ -200,69 +184,3 @@ def _image_column(rows: Any, roles: Roles, datasets: Any) -> str | None:
             f"are {', '.join(images) or 'none'}; correct --file-column"
         )
     return roles.file or (images[0] if images else None)
-
-
-def _images(
-    rows: Any,
-    column: str,
-    roles: Roles,
-    names: Sequence[str] | None,
-    how: Reading,
-    about: dict[str, Any],
-) -> Examples:
-    datasets = need("datasets", "hf", "a saved Hugging Face data set")
-    encoded = rows.select_columns([column]).cast_column(column, datasets.Image(decode=False))
-    told = Told(
-        given=_values(rows, roles.label),
-        truth=_values(rows, roles.truth),
-        names=names,
-        ids=_ids(rows, roles),
-        what=f"the label column {roles.label!r} of {Path(about['path']).name}",
-    )
-    about = {**about, "columns": roles.present()}
-    return labelled_images(RowBlobs(encoded, column), told, how, about)
-
-
-def _vectors(
-    rows: Any,
-    column: str,
-    roles: Roles,
-    names: Sequence[str] | None,
-    how: Reading,
-    about: dict[str, Any],
-) -> Examples:
-    name = printable(Path(about["path"]).name)
-    alone = rows.select_columns([column]).with_format("arrow")
-    vectors = column_of_lists(
-        lambda step: alone.iter(batch_size=step),
-        np.arange(len(rows)),
-        key=_key(rows, column, len(rows)),
-        what=f"the column {column!r} of {name}",
-        source="the data set",
-    )
-    return from_arrays(
-        vectors.kept(how.options),
-        _values(rows, roles.label),
-        truth=_values(rows, roles.truth),
-        ids=_ids(rows, roles),
-        classes=names,
-        like=how.like,
-        name=name,
-        about={**about, "columns": roles.present()},
-        merge=how.options.merge_labels,
-        skip=how.options.skip_unlabelled,
-    )
-
-
-def _ids(rows: Any, roles: Roles) -> list[str] | None:
-    return [printable(str(v)) for v in rows[roles.id]] if roles.id is not None else None
-
-
-def _values(rows: Any, column: str | None) -> npt.NDArray[Any] | None:
-    if column is None:
-        return None
-    if getattr(rows.features[column], "dtype", "") == "int64":  # numbers of classes, most often
-        found = rows.select_columns([column]).with_format("arrow")[:].column(0)
-        if not found.null_count:
-            return np.asarray(found.to_numpy())
-    return np.array(list(rows[column]), dtype=object)

@@ -13,14 +13,8 @@ import torch
 
 from labelproof.data.examples import Examples, Repeated
 from labelproof.data.labels import label_notes
-from labelproof.data.readers.delimited import (
-    FILE_NAMES,
-    LABEL_NAMES,
-    layout,
-    pick,
-    read_columns,
-    required,
-)
+from labelproof.data.readers.column_roles import assign
+from labelproof.data.readers.delimited import FILE_NAMES, layout, required
 from labelproof.data.readers.file_names import (
     Blobs,
     FileBlobs,
@@ -32,8 +26,8 @@ from labelproof.data.readers.file_names import (
 )
 from labelproof.data.readers.picture_inputs import Pictures, prepare
 from labelproof.data.readers.reading_options import Reading, Told
+from labelproof.data.readers.row_facts import csv_columns, tell
 from labelproof.data.readers.sampling import few_pictures, seen
-from labelproof.data.readers.votes_beside import votes_by_file
 from labelproof.errors import BadInput
 from labelproof.messages import cut_short
 
@@ -45,7 +39,7 @@ NOT_READ = (".heic", ".heif", ".avif", ".raw", ".cr2", ".nef", ".arw", ".dng", "
 def load_folder(root: Path, how: Reading) -> Examples:
     """Pictures of a folder: by `options.labels` if given, by class folders otherwise."""
     if how.options.labels is not None and how.like is None:
-        return _labelled_by_csv(root, how.options.labels, how)
+        return _listed(root, how.options.labels, how)
     root = _unwrapped(root)
     parts = {name.lower(): name for name in subfolders(root)}
     train = next((parts[name] for name in TRAIN_PARTS if name in parts), None)
@@ -122,10 +116,8 @@ def _part(blobs: Blobs, shard: tuple[int, int], told: Told) -> tuple[Blobs, Told
     """Every n-th picture from the i-th on, and the same rows of what belongs to them."""
     if not isinstance(blobs, FileBlobs):
         raise BadInput("expected picture files for --shard, but these are inside a data set")
-    rows, names = slice(shard[0] - 1, None, shard[1]), ("given", "truth", "ids")
-    columns = {name: vars(told)[name] for name in names if vars(told)[name] is not None}
-    part = replace(told, **{name: column[rows] for name, column in columns.items()})
-    return FileBlobs(blobs.root, blobs.files[rows]), part
+    rows = np.arange(len(blobs))[shard[0] - 1 :: shard[1]]
+    return FileBlobs(blobs.root, [blobs.files[row] for row in rows]), told.part(rows)
 
 
 def _bad_note(bad: int) -> str:
@@ -227,43 +219,31 @@ def _with_parts(root: Path, first: str, parts: Mapping[str, str], how: Reading) 
     return replace(train, test=load_folder(root / part, replace(how, like=train)))
 
 
-def _labelled_by_csv(root: Path, table: Path, how: Reading) -> Examples:
-    found, options = layout(table), how.options
-    if options.annotators or options.annotator_column:
-        return _voted_by_csv(root, table, how)
-    file_column = required(
-        found.header, options.file_column, FILE_NAMES, table, "--file-column", "file names"
-    )
-    label_column = required(
-        found.header, options.label_column, LABEL_NAMES, table, "--label-column", "labels"
-    )
-    truth_column = pick(found.header, options.truth_name, (), table, "--truth-key")
-    wanted = [file_column, label_column, *([truth_column] if truth_column else [])]
-    columns = read_columns(table, found, wanted)
-    files = check_files(root, columns[0], table)
-    told = Told(
-        given=columns[1],
-        truth=columns[2] if truth_column else None,
-        what=f"the label column {label_column!r} of {printable(table.name)}",
-        first_row=2,
-    )
-    about = {"source": "folder", "path": str(root), "labels": str(table), **outside(root, files)}
+def _listed(root: Path, table: Path, how: Reading) -> Examples:
+    """Pictures that a CSV lists: with a label each, or what several people said."""
+    how = replace(how, options=replace(how.options, labels=None))  # the votes are in this table
+    header, options, what = layout(table).header, how.options, printable(table.name)
+    wanted = (header, options.file_column, FILE_NAMES, table, "--file-column")
+    file = required(*wanted, "file names")
+    roles = replace(assign(header, how, table), file=file)
+    if options.id_column is None:
+        roles = replace(roles, id=None)  # files are the names, whatever else is called id
+    columns = csv_columns(table, roles.named)
+    voted = bool(roles.annotators or roles.annotator)
+    content = "votes" if voted else "labels"
+    if not len(columns[file]):
+        raise BadInput(f"expected {content} in {what}, but there is only a header; check the file")
+    told = tell(columns, roles, how, what, size=len(columns[file]), first_row=2)
+    names = columns[file] if told.rows is None else columns[file][told.rows]
+    files = check_files(root, names.tolist(), table)
+    about = {
+        "source": "folder",
+        "path": str(root),
+        content: str(table),
+        "columns": roles.present(voted=voted),
+        **outside(root, files),
+    }
     return labelled_images(FileBlobs(str(root), files), told, how, about)
-
-
-def _voted_by_csv(root: Path, table: Path, how: Reading) -> Examples:
-    """Pictures that several people labelled: a column a person, or a row a vote."""
-    files, truth, coded = votes_by_file(table, how.options)
-    told = Told(
-        given=coded.names(),
-        truth=truth,
-        names=coded.classes,
-        votes=coded.votes,
-        what=f"the votes of {printable(table.name)}",
-        first_row=2,
-    )
-    about = {"source": "folder", "path": str(root), "votes": str(table)}
-    return labelled_images(FileBlobs(str(root), check_files(root, files, table)), told, how, about)
 
 
 def check_files(root: Path, files: list[str], table: Path) -> list[str]:

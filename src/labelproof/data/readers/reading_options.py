@@ -7,6 +7,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+import torch
 from torch import Tensor
 
 from labelproof.data.examples import Encoder, Examples, Inputs
@@ -111,8 +114,20 @@ class Told:
     ids: list[str] | None = None
     groups: Sequence[str] | None = None
     votes: Votes | None = None
+    rows: npt.NDArray[np.int64] | None = None  # (N,) of the source, where a row is a vote there
     what: str = "the labels"  # how sentences call the labels
     first_row: int = 0  # its number as the user counts
+
+    def part(self, rows: npt.NDArray[np.int64]) -> Told:
+        """The same of some of the examples."""
+        return replace(
+            self,
+            given=_some(self.given, rows),
+            truth=_some(self.truth, rows),
+            ids=None if self.ids is None else [self.ids[row] for row in rows],
+            groups=None if self.groups is None else [self.groups[row] for row in rows],
+            votes=None if self.votes is None else self.votes.part(torch.from_numpy(rows)),
+        )
 
     def coded(self, size: int, how: Reading) -> Encoded:
         """Labels and truth of so many examples, checked, as codes."""
@@ -139,3 +154,10 @@ class Told:
             votes=self.votes,
             groups=self.groups,
         )
+
+
+def _some(values: Any, rows: npt.NDArray[np.int64]) -> Any:
+    """Some of a column; None where there is none."""
+    if values is None:
+        return None
+    return (values if isinstance(values, np.ndarray) else np.array(values, dtype=object))[rows]

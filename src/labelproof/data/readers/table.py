@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,7 @@ from labelproof.data.readers.column_roles import (
     unused_texts,
     votes_unnamed,
 )
-from labelproof.data.readers.delimited import is_number
+from labelproof.data.readers.delimited import LABEL_NAMES, is_number
 from labelproof.data.readers.file_names import FileBlobs, outside, printable
 from labelproof.data.readers.frames import WRITTEN, own_columns, own_note
 from labelproof.data.readers.image_folder import check_files, labelled_images
@@ -47,11 +47,10 @@ from labelproof.data.readers.reading_options import (
     Reading,
     SourceOptions,
     Told,
-    as_groups,
 )
+from labelproof.data.readers.row_facts import columns_of, tell, with_inputs
 from labelproof.data.readers.sampling import seen, spread
 from labelproof.data.readers.table_files import EXCEL, LINES, read_header, read_table
-from labelproof.data.readers.votes_beside import with_majority
 from labelproof.errors import BadInput
 
 COPY = "nearly repeats the label"
@@ -77,53 +76,64 @@ def from_frame(
     about: dict[str, Any],
     first_row: int,
     names: Sequence[str] | None = None,
-    encoded: EncodedRows | None = None,
 ) -> Examples:
-    """Examples of a frame in memory; `encoded` has the rows that it only says more about."""
-    options, like, what = how.options, how.like, printable(Path(about["path"]).name)
+    """Examples of a frame in memory: rows of features, texts, or pictures that it lists."""
+    what = printable(Path(about["path"]).name)
     if not len(frame):
         raise BadInput(f"expected rows in {what}, but there is only a header; check the file")
-    votes = None
-    if like is None and (roles.annotators or roles.annotator or options.labels):
-        frame, roles, found = with_majority(frame, roles, options, what, first_row)
-        votes, names = found.votes, found.classes
-    if roles.group is not None:
-        as_groups(frame[roles.group], f"the column {roles.group!r} of {what}")
-    if options.sample is not None and roles.file is None and len(frame) > options.sample:
-        rows = spread(len(frame), options.sample)
+    told = _told(frame, roles, how, what, first_row, names)
+    frame = frame if told.rows is None else frame.iloc[told.rows].reset_index(drop=True)
+    frame, notes = without_labels(frame, roles, how)
+    most = how.options.sample
+    if most is not None and roles.file is None and len(frame) > most:
+        rows = spread(len(frame), most)
         about = {**about, **seen(len(rows), len(frame))}
-        frame, votes = frame.iloc[rows], votes.part(torch.from_numpy(rows)) if votes else None
-    given = frame[roles.label].to_numpy(dtype=object) if roles.label else None
-    used = used_columns(frame, roles, how, encoded)
-    roles, features = used.roles, used.features
-    about = {**about, "columns": roles.present(voted=bool(votes)), "left_out": used.left_out}
-    beside = Told(
-        given=given,
-        truth=frame[roles.truth].to_numpy(dtype=object) if roles.truth else None,
-        names=names,
-        ids=read_ids(frame, roles.id, what, first_row),
-        groups=[str(name) for name in frame[roles.group]] if roles.group else None,
-        votes=votes,
-        what=f"the label column {roles.label!r} of {what}",
-        first_row=first_row,
+        frame, told = frame.iloc[rows], told.part(rows)
+    used = used_columns(frame, roles, how, told.given)
+    if used.roles.id is not None and roles.id is None:
+        told = replace(told, ids=read_ids(frame[used.roles.id], used.roles.id, what, first_row))
+    if used.roles.file is not None:
+        present = used.roles.present(voted=bool(told.votes))
+        about = {**about, "columns": present, "left_out": used.left_out}
+        return _listed(frame[used.roles.file], told, how, about)
+    rows_read = _encode(frame, used.features, used.roles, how, what, first_row)
+    rows_read = replace(
+        rows_read, left_out=used.left_out, warnings=(*notes, *used.notes, *rows_read.warnings)
     )
-    if roles.file is not None:
-        path = Path(about["path"])
-        files = check_files(path.parent, [str(name) for name in frame[roles.file]], path)
-        about = {**about, **outside(path.parent, files)}
-        return labelled_images(FileBlobs(str(path.parent), files), beside, how, about)
-    coded = beside.coded(len(frame), how)
-    encoded = encoded or _encode(frame, features, roles, how, what, first_row)
-    warnings = [
-        *(votes.notes if votes else ()),
-        *used.notes,
-        *coded.warnings,
-        *encoded.warnings,
-        *(_giveaways(features, coded.labels) if like is None else ()),
-    ]
-    missing = about.get("missing", missing_cells(features))
-    about = {**about, "missing": missing, "warnings": warnings}
-    return beside.examples(encoded, coded, about)
+    about = {**about, "missing": missing_cells(used.features)}
+    examples = with_inputs(rows_read, told, used.roles, how, about)
+    return examples if how.like else examples.noted(_giveaways(used.features, examples.labels))
+
+
+def _told(
+    frame: Frame,
+    roles: Roles,
+    how: Reading,
+    what: str,
+    first_row: int,
+    names: Sequence[str] | None,
+) -> Told:
+    every = [name for name in frame.columns if name not in how.options.drop_columns]
+    columns = columns_of(frame, every if roles.annotator else roles.named)
+    return tell(columns, roles, how, what, size=len(frame), first_row=first_row, names=names)
+
+
+def _listed(files: Any, told: Told, how: Reading, about: dict[str, Any]) -> Examples:
+    """Pictures that a column of a table names, relative to its folder."""
+    path = Path(about["path"])
+    found = check_files(path.parent, [str(name) for name in files], path)
+    about = {**about, **outside(path.parent, found)}
+    return labelled_images(FileBlobs(str(path.parent), found), told, how, about)
+
+
+def without_labels(frame: Frame, roles: Roles, how: Reading) -> tuple[Frame, tuple[str, ...]]:
+    """The frame without a column that is called label, where several people gave the labels."""
+    if how.like is not None or not (roles.annotators or how.options.labels):
+        return frame, ()
+    others = [name for name in frame.columns if name not in roles.named]
+    found = [name for name in others if str(name).lower() in LABEL_NAMES]
+    notes = (f"column {name!r} is left out: labels come from the annotators" for name in found)
+    return frame.drop(columns=found), tuple(notes)
 
 
 def _giveaways(features: Frame, labels: Any) -> list[str]:
@@ -144,11 +154,8 @@ class _Used:
     notes: tuple[str, ...]
 
 
-def used_columns(
-    frame: Frame, roles: Roles, how: Reading, encoded: EncodedRows | None = None
-) -> _Used:
-    """Roles and columns to learn from, without our own and those that nearly repeat the label."""
-    given = frame[roles.label].to_numpy(dtype=object) if roles.label else None
+def used_columns(frame: Frame, roles: Roles, how: Reading, given: Any) -> _Used:
+    """Roles and columns to learn from, without our own and those that nearly repeat the labels."""
     features = frame.drop(columns=[*roles.named, *how.options.drop_columns], errors="ignore")
     if how.like is not None:
         return _Used(roles=roles, features=features, left_out={}, notes=())
@@ -171,8 +178,6 @@ def used_columns(
         notes = (*notes, *like_votes(features, given, voted))
     if not voted:
         notes = (*notes, *votes_unnamed(features))
-    if encoded is not None:
-        left_out, features = {**left_out, **encoded.left_out}, frame[[]]
     return _Used(roles=roles, features=features, left_out=left_out, notes=notes)
 
 

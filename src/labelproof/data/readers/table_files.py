@@ -141,18 +141,7 @@ def _read_excel(path: Path) -> Frame:
 
 def read_parquet(path: Path, wanted: Sequence[str]) -> Frame:
     """The wanted columns of a Parquet file as a frame; none may have structure inside."""
-    types = need("pyarrow", "table", "a Parquet table").types
-    nested = [
-        field.name
-        for field in _schema(path)
-        if field.name in wanted and has_structure(types, field.type)
-    ]
-    if nested:
-        raise BadInput(
-            f"expected columns of plain values in {printable(path.name)}, but lists, records or "
-            f"bytes are in {', '.join(nested)}; leave them out with --drop-column, or spread "
-            "them into columns"
-        )
+    check_plain(_schema(path), wanted, printable(path.name))
     with reading_parquet(path) as parquet:
         table = parquet.read_table(path, columns=list(wanted))
         table.validate(full=True)  # texts that are no UTF-8 would fail later, in any column
@@ -161,6 +150,17 @@ def read_parquet(path: Path, wanted: Sequence[str]) -> Frame:
             if name not in frame.columns:
                 raise ValueError(f"it has two names for the column {name!r}")
         return frame
+
+
+def check_plain(schema: Any, wanted: Sequence[str], what: str) -> None:
+    """Refuse columns of Arrow that have structure inside."""
+    types = need("pyarrow", "table", "a Parquet table").types
+    found = [f.name for f in schema if f.name in wanted and has_structure(types, f.type)]
+    if found:
+        raise BadInput(
+            f"expected columns of plain values in {what}, but lists, records or bytes are in "
+            f"{', '.join(found)}; leave them out with --drop-column, or spread them into columns"
+        )
 
 
 def has_structure(types: Any, kind: Any) -> bool:

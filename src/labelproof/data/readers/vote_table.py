@@ -231,7 +231,12 @@ class VoteRows:
     cells: Cells  # None where somebody did not vote
     notes: tuple[str, ...] = ()
     keys: Sequence[str] = ()  # what the table calls each example
-    first: npt.NDArray[np.int64] | None = None  # (N,) row of a long table that names it first
+    example: npt.NDArray[np.int64] | None = None  # (V,) that each row of a long table is of
+
+    @property
+    def first(self) -> npt.NDArray[np.int64] | None:
+        """(N,) row of a long table that names each example first; None of a wide one."""
+        return None if self.example is None else np.unique(self.example, return_index=True)[1]
 
 
 def widen(ids: Cells, who: Cells, labels: Cells, *, what: str, first_row: int = 0) -> VoteRows:
@@ -255,7 +260,7 @@ def widen(ids: Cells, who: Cells, labels: Cells, *, what: str, first_row: int = 
         cells[cell] = label
     return VoteRows(
         keys=tuple(rows),
-        first=np.unique([rows[name] for name in names], return_index=True)[1],
+        example=np.array([rows[name] for name in names], dtype=np.int64),
         annotators=tuple(annotators),
         cells=cells,
         notes=_repeats(repeated),

@@ -7,14 +7,15 @@ Shapes: N examples, A annotators.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from labelproof.data.encoders.columns import Frame
+from labelproof.data.labels import is_missing
 from labelproof.data.readers.column_roles import PEOPLE, Roles
 from labelproof.data.readers.delimited import (
     FILE_NAMES,
@@ -38,6 +39,8 @@ from labelproof.data.readers.vote_table import (
 )
 from labelproof.errors import BadInput
 
+Columns = Mapping[str, npt.NDArray[Any]]  # by name, a cell a row
+Rows = npt.NDArray[np.int64]
 IDS = ("id", "index", "example", "row", *FILE_NAMES)
 SHOWN = 3  # ids in a note
 
@@ -50,29 +53,8 @@ def votes_beside(table: Path, options: SourceOptions, ids: Sequence[str]) -> Vot
     who = pick(found.header, options.annotator_column, PEOPLE, table, "--annotator-column")
     wanted = options.annotators or ("*",)
     people = () if who else pick_annotators(found.header, wanted, what, (key,))
-    read, _ = _read(table, found, options.label_column, key, who, people)
+    read = _read(table, found, options.label_column, key, who, people)
     return _matched(read, ids, what)
-
-
-def votes_by_file(
-    table: Path, options: SourceOptions
-) -> tuple[list[str], list[str] | None, EncodedVotes]:
-    """File names, true labels where there is a column, and the votes of a table beside pictures."""
-    found, what = layout(table), printable(table.name)
-    key = required(
-        found.header, options.file_column, FILE_NAMES, table, "--file-column", "file names"
-    )
-    who = pick(found.header, options.annotator_column, (), table, "--annotator-column")
-    people: tuple[str, ...] = ()
-    if options.annotators:
-        who, people = None, pick_annotators(found.header, options.annotators, what)
-    truth = pick(found.header, options.truth_name, (), table, "--truth-key")
-    read, known = _read(table, found, options.label_column, key, who, people, truth)
-    coded = encode_votes(
-        read.cells, read.annotators, truth=known, what=f"the votes of {what}", first_row=2,
-        notes=read.notes, merge=options.merge_labels, skip=options.skip_unlabelled,
-    )  # fmt: skip
-    return list(read.keys), known, coded
 
 
 def _read(
@@ -82,21 +64,15 @@ def _read(
     key: str,
     who: str | None,
     people: tuple[str, ...],
-    truth: str | None = None,
-) -> tuple[VoteRows, list[str] | None]:
-    """The votes, a row each where `who` names annotators, else a column each; and true labels."""
-    extra = [truth] if truth else []
+) -> VoteRows:
+    """The votes, a row each where `who` names annotators, else a column each."""
     if who is None:
-        keys, *columns = _some_rows(table, found, [key, *people, *extra])
-        cells = np.array(columns[: len(people)], dtype=object).T
-        found_rows = VoteRows(keys=keys, annotators=people, cells=cells)
-        return found_rows, columns[-1] if truth else None
+        keys, *columns = _some_rows(table, found, [key, *people])
+        return VoteRows(keys=keys, annotators=people, cells=np.array(columns, dtype=object).T)
     label = required(found.header, label, LABEL_NAMES, table, "--label-column", "labels")
-    columns = _some_rows(table, found, [key, who, label, *extra])
-    arrays = [np.array(column, dtype=object) for column in columns[:3]]
-    wide = widen(*arrays, what=printable(table.name), first_row=2)
-    assert wide.first is not None
-    return wide, [columns[3][row] for row in wide.first.tolist()] if truth else None
+    columns = _some_rows(table, found, [key, who, label])
+    arrays = [np.array(column, dtype=object) for column in columns]
+    return widen(*arrays, what=printable(table.name), first_row=2)
 
 
 def _some_rows(table: Path, found: Layout, wanted: Sequence[str]) -> list[list[str]]:
@@ -161,39 +137,42 @@ def _put(cells: Cells, column: int, votes: Any, name: str, ids: Sequence[str]) -
             cells[row, column] = vote
 
 
-CONSENSUS = "labelproof: majority of the annotators"
-
-
-def with_majority(
-    frame: Frame, roles: Roles, options: SourceOptions, what: str, first_row: int
-) -> tuple[Frame, Roles, EncodedVotes]:
-    """A frame of one row an example with the majority as its label column, and the votes."""
+def cast_votes(
+    columns: Columns,
+    roles: Roles,
+    options: SourceOptions,
+    what: str,
+    *,
+    size: int,
+    first_row: int,
+    names: Sequence[str] | None,
+) -> tuple[EncodedVotes, Rows | None]:
+    """The votes of columns, and of the table of `--labels`; (N,) rows, where a row is a vote."""
     _check_apart(roles, what)
     if roles.annotator is not None:
-        frame, votes = _from_long(frame, roles, what, first_row)
+        votes = _from_long(columns, roles, what, first_row)
     else:
-        others = [name for name in frame.columns if name not in roles.named]
-        beside = [name for name in others if str(name).lower() in LABEL_NAMES]
-        notes = tuple(f"column {n!r} is left out: labels come from the annotators" for n in beside)
-        cells = frame[list(roles.annotators)].to_numpy(dtype=object)
-        votes = VoteRows(annotators=roles.annotators, cells=cells, notes=notes)
-        frame = frame.drop(columns=beside)
+        cells = np.empty((size, len(roles.annotators)), dtype=object)
+        for place, name in enumerate(roles.annotators):
+            cells[:, place] = columns[name]
+        votes = VoteRows(annotators=roles.annotators, cells=cells)
+    rows = votes.first
     if options.labels is not None:
-        votes = _with_beside(frame, roles, options.labels, options, votes)
+        ids = columns[roles.id].tolist() if roles.id else range(size)
+        votes = _with_beside(votes, options.labels, options, [str(name).strip() for name in ids])
+    truth = columns[roles.truth] if roles.truth else None
     coded = encode_votes(
         votes.cells,
         votes.annotators,
-        truth=frame[roles.truth].to_numpy(dtype=object) if roles.truth else None,
+        truth=truth if truth is None or rows is None else truth[rows],
+        names=names,
         what=f"the votes of {what}",
         first_row=first_row,
         notes=votes.notes,
         merge=options.merge_labels,
         skip=options.skip_unlabelled,
     )
-    used = [name for name in (*roles.annotators, roles.annotator) if name is not None]
-    frame = frame.drop(columns=used).copy()  # in one piece: pandas warns of many small ones
-    frame[CONSENSUS] = coded.names()
-    return frame, replace(roles, label=CONSENSUS), coded
+    return coded, rows
 
 
 def _check_apart(roles: Roles, what: str) -> None:
@@ -214,35 +193,51 @@ def _check_apart(roles: Roles, what: str) -> None:
 
 
 def _with_beside(
-    frame: Frame, roles: Roles, table: Path, options: SourceOptions, votes: VoteRows
+    votes: VoteRows, table: Path, options: SourceOptions, ids: Sequence[str]
 ) -> VoteRows:
     """The votes of a table of their own, and those of this one where it has some."""
-    ids = [str(name).strip() for name in (frame[roles.id] if roles.id else range(len(frame)))]
     other = votes_beside(table, options, ids)
     if not votes.annotators:
         return replace(other, notes=(*votes.notes, *other.notes))
     return together(votes, other, ids)
 
 
-def _from_long(frame: Frame, roles: Roles, what: str, first_row: int) -> tuple[Frame, VoteRows]:
-    """One row an example; its features must be the same in all of its rows."""
-    if roles.id is None:
+def _from_long(columns: Columns, roles: Roles, what: str, first_row: int) -> VoteRows:
+    """Votes of one row each; all other columns must be the same in all rows of an example."""
+    key = roles.id or roles.file
+    if key is None:
         raise BadInput(
             f"expected a column that says which rows of {what} are votes on the same example, but "
             "none was given; name it with --id-column"
         )
-    parts = (roles.id, roles.annotator, roles.label)
-    columns = [frame[name].to_numpy(dtype=object) for name in parts]
-    wide = widen(*columns, what=what, first_row=first_row)
-    own = {roles.annotator, roles.label}
-    rest = [name for name in frame.columns if name not in own and name != roles.id]
-    differing = frame.groupby(roles.id, sort=False)[rest].nunique(dropna=False) if rest else None
-    if differing is not None and (differing > 1).any(axis=None):
-        column = next(name for name in rest if (differing[name] > 1).any())
-        example = differing.index[differing[column] > 1][0]
+    wide = widen(
+        *(columns[str(name)] for name in (key, roles.annotator, roles.label)),
+        what=what,
+        first_row=first_row,
+    )
+    own = (key, roles.annotator, roles.label)
+    for name in columns:
+        if name not in own:
+            _check_same(columns[name], wide, str(name), what)
+    return wide
+
+
+def _check_same(column: Cells, wide: VoteRows, name: str, what: str) -> None:
+    assert wide.example is not None
+    assert wide.first is not None
+    expected = column[wide.first][wide.example]
+    pairs = enumerate(zip(column.tolist(), expected.tolist(), strict=True))
+    row = next((row for row, (one, other) in pairs if not _same(one, other)), None)
+    if row is not None:
         raise BadInput(
-            f"expected the same values in all rows of one example in {what}, but {example!r} has "
-            f"different ones in column {column!r}; correct it, or leave it out with --drop-column"
+            "expected the same values in all rows of one example in "
+            f"{what}, but {wide.keys[wide.example[row]]!r} has different ones in column {name!r}; "
+            "correct it, or leave it out with --drop-column"
         )
-    single = frame.iloc[wide.first].reset_index(drop=True).drop(columns=[str(roles.label)])
-    return single, wide
+
+
+def _same(one: Any, other: Any) -> bool:
+    if one is other:
+        return True
+    gaps = is_missing(one), is_missing(other)
+    return all(gaps) or (not any(gaps) and bool(one == other))
