@@ -148,6 +148,27 @@ def test_estimator_takes_votes() -> None:
     assert np.isnan(numbers.annotators_["low"].to_numpy()).all()  # nothing was judged
 
 
+def test_how_good_annotators_are_is_found_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = []
+
+    def counted(*_: object) -> float:
+        calls.append(1)
+        return 0.1
+
+    monkeypatch.setattr("labelproof.judging.agreement.doubt", counted)
+    x, _, votes = _made()
+    table = pd.concat([pd.DataFrame(x, columns=list("abcd")), votes], axis=1)
+    table.to_csv(tmp_path / "t.csv", index=False)
+    words = ["fit", str(tmp_path / "t.csv"), "--annotators", "rater_*", "--method", "ce"]
+    told = CliRunner().invoke(app, [*words, "--epochs", "1", "--out", str(tmp_path / "run")])
+    assert told.exit_code == 0, told.output
+    assert len(calls) == 1
+    NoisyLabelClassifier("ce", epochs=1).fit(x, votes)
+    assert len(calls) == 2
+
+
 def test_next_labels_and_whom_to_ask(run: Path) -> None:
     told = CliRunner().invoke(app, ["review", str(run), "--next", "--count", "200"])
     assert told.exit_code == 0, told.output

@@ -18,7 +18,6 @@ from labelproof.data.votes import Votes, majority, outvoted
 from labelproof.judging.agreement import (
     AnnotatorQuality,
     alpha_interval,
-    annotator_quality,
     krippendorff_alpha,
     most_confused,
 )
@@ -186,14 +185,14 @@ def trial_seconds(result: Result) -> float:
 SHOWN = 20  # annotators and confusions listed in the summary
 
 
-def votes_summary(task: Task, calibration: Calibration, audit: Audit, soft: bool) -> dict[str, Any]:
+def votes_summary(
+    task: Task, crowd: Crowd | None, people: AnnotatorQuality | None, audit: Audit, soft: bool
+) -> dict[str, Any]:
     """What summary.json says of annotators; nothing where everybody labelled alone."""
-    votes, crowd = task.votes, calibration.crowd
-    if votes is None or crowd is None:
+    votes = task.votes
+    if votes is None or crowd is None or people is None:
         return {}
     classes = task.num_classes
-    trusted = calibration.trust.level != "none"
-    quality = annotator_quality(votes, crowd, trusted=trusted)
     interval = alpha_interval(votes, classes)
     return {
         "annotators": {
@@ -209,7 +208,7 @@ def votes_summary(task: Task, calibration: Calibration, audit: Audit, soft: bool
             "given_differs": int(outvoted(votes, task.y, classes).sum()),
             "accuracy_majority": _accuracy(majority(votes, classes), audit.truth),
             "accuracy_consensus": _accuracy(crowd.consensus, audit.truth),
-            "worst": _worst(votes, quality),
+            "worst": _worst(votes, people),
             "confused": [
                 {**asdict(one), "true": task.classes[one.true], "said": task.classes[one.said]}
                 for one in most_confused(votes, crowd, SHOWN)

@@ -10,6 +10,7 @@ import torch
 
 from labelproof.choices import How
 from labelproof.data.task import Audit
+from labelproof.judging.agreement import AnnotatorQuality, annotator_quality
 from labelproof.judging.calibration import Calibration, calibrate, calibrated
 from labelproof.judging.crossfit import Retraining
 from labelproof.judging.label_table import LabelTable, label_table
@@ -30,6 +31,7 @@ class Judged:
     calibrated: Result  # with calibrated probabilities
     table: LabelTable
     summary: Mapping[str, Any]  # what summary.json says
+    people: AnnotatorQuality | None  # of several annotators
     trunk: Trunk  # makes a network like the one that was trained
 
 
@@ -54,7 +56,10 @@ def judge(
     sure = calibrated(result, calibration, audit)
     table = table_of(sure, calibration)
     summary = summarise(result, sure, table, calibration, audit)
-    soft = result.method.about.soft
+    task, soft, crowd = result.task, result.method.about.soft, calibration.crowd
+    people = None
+    if task.votes is not None and crowd is not None:
+        people = annotator_quality(task.votes, crowd, trusted=calibration.trust.level != "none")
     return Judged(
         result=result,
         calibration=calibration,
@@ -63,8 +68,9 @@ def judge(
         summary={
             **summary,
             "suspects_filled": count_filled(table, rule),
-            **votes_summary(result.task, calibration, audit, soft),
+            **votes_summary(task, crowd, people, audit, soft),
         },
+        people=people,
         trunk=again.trunk,
     )
 

@@ -9,7 +9,7 @@ from typing import Any
 from labelproof.csv_files import converted, read_columns, safe, write_csv
 from labelproof.errors import BadInput
 from labelproof.files import read_json, write_json
-from labelproof.judging.agreement import annotator_quality, label_quality, most_confused
+from labelproof.judging.agreement import label_quality, most_confused
 from labelproof.judging.verdict import Judged
 from labelproof.run_files import ANNOTATORS, CROWD, VOTES
 from labelproof.runs.schemas import Count, CrowdRecord, Share
@@ -76,12 +76,11 @@ def read_votes(
 
 def _people(ended: Judged) -> Iterable[Sequence[Any]]:
     """Annotators, the worst first."""
-    task, crowd = ended.result.task, ended.calibration.crowd
+    task, crowd, found = ended.result.task, ended.calibration.crowd, ended.people
     votes = task.votes
     assert votes is not None
     assert crowd is not None
-    trusted = ended.calibration.trust.level != "none"
-    found = annotator_quality(votes, crowd, trusted=trusted)
+    assert found is not None
     many = len(votes.annotators) * task.num_classes**2
     worst: dict[str, tuple[str, str, str]] = {}
     for one in most_confused(votes, crowd, many):

@@ -358,12 +358,11 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self.transition_matrix_ = found.transition.numpy()
         self.history_ = result.history
         self.n_iter_ = len(result.history)
-        if result.task.votes is not None and found.crowd is not None:
+        votes = result.task.votes
+        if votes is not None and found.crowd is not None and ended.people is not None:
             self.consensus_labels_ = self.classes_[found.crowd.consensus.numpy()]
-            self.vote_quality_ = label_quality(result.task.votes, found.crowd).numpy()
-            self.annotators_ = annotator_table(
-                result.task.votes, found.crowd, trusted=found.trust.level != "none"
-            )
+            self.vote_quality_ = label_quality(votes, found.crowd).numpy()
+            self.annotators_ = annotator_table(votes.annotators, ended.people)
 
     def _predict(self, X: Any) -> Prediction:
         check_is_fitted(self)

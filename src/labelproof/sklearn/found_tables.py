@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from labelproof.data.votes import Votes
-from labelproof.judging.agreement import annotator_quality
-from labelproof.judging.crowd_em import Crowd
+from labelproof.judging.agreement import AnnotatorQuality
 
 Array = npt.NDArray[Any]
 
 
-def annotator_table(votes: Votes, crowd: Crowd, *, trusted: bool) -> Any:
+def annotator_table(names: Sequence[str], people: AnnotatorQuality) -> Any:
     """How good every annotator is: a pandas frame, or an array of records."""
-    quality = annotator_quality(votes, crowd, trusted=trusted)
-    numbers = {name: values.numpy() for name, values in vars(quality).items()}
-    return as_table({"annotator": np.array(votes.annotators, dtype=object), **numbers})
+    numbers = {name: values.numpy() for name, values in vars(people).items()}
+    return as_table({"annotator": np.array(names, dtype=object), **numbers})
 
 
 def as_table(columns: dict[str, Array]) -> Any:
