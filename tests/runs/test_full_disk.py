@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 from pathlib import Path
 
 import pytest
 
 from labelproof.errors import BadInput
 from labelproof.runs.decisions import Known, open_decisions, read_decisions
-from labelproof.runs.journal import Journal
+from labelproof.runs.journal import Journal, locked
 from small_disk import fill, small_disk
 
 SIZE = 400
@@ -57,6 +59,20 @@ def test_a_decision_larger_than_the_space_left_leaves_no_trace(tmp_path: Path) -
         decisions.decide([wish(7)])
         decisions.close()
         assert sorted(read_decisions(disk, KNOWN).labels()) == [0, 7]
+
+
+def test_a_file_system_without_locks_is_no_reason_to_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", unknown)
+    journal = Journal(tmp_path / "lines", "busy")
+    journal.append(b"one\n")
+    journal.close()
+    with locked(tmp_path):
+        assert (tmp_path / "lines").read_bytes() == b"one\n"
 
 
 def test_a_journal_that_somebody_else_changes_or_removes_is_refused(tmp_path: Path) -> None:

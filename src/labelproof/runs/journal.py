@@ -107,13 +107,19 @@ def _write(handle: int, text: bytes) -> None:
 
 
 def _lock(handle: int, busy: str) -> None:
-    with contextlib.suppress(ImportError):  # elsewhere than on Unix, nobody watches
+    """Lock a file or folder until it is closed, or say that it is `busy`.
+
+    Nobody watches elsewhere than on Unix, nor on a file system without locks: better than nothing.
+    """
+    with contextlib.suppress(ImportError):
         import fcntl
 
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             raise BadInput(busy) from None
+        except OSError:
+            pass
 
 
 @contextlib.contextmanager
@@ -125,21 +131,12 @@ def locked(folder: Path) -> Iterator[None]:
     Raises:
         BadInput: If another process holds it, or the folder cannot be made.
     """
-    try:
-        import fcntl
-    except ImportError:  # elsewhere than on Unix, nobody watches
+    if os.name != "posix":  # a folder cannot be opened there
         yield
         return
     handle = _open(folder)
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise BadInput(
-                f"another process is using {folder}; wait for it, or name another --out."
-            ) from None
-        except OSError:  # a file system without locks: better unwatched than not at all
-            pass
+        _lock(handle, f"another process is using {folder}; wait for it, or name another --out.")
         yield
     finally:
         os.close(handle)
