@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import shlex
 import socket
 import subprocess
 import sys
@@ -15,9 +17,11 @@ from typing import Any
 import numpy as np
 import pytest
 from made_runs import CLASSES, made_run, table
+from rich.console import Console
 from starlette.testclient import TestClient
 
 from labelproof import pipeline
+from labelproof.cli import start_review
 from labelproof.data.readers import load
 from labelproof.errors import BadInput
 from labelproof.judging.label_table import LabelRows
@@ -601,6 +605,22 @@ def test_decisions_are_read_between_those_of_other_threads(review: Reviewed) -> 
         reading.join()
     assert found == [{}, [7], decisions.latest]
     assert found[2] is not decisions.latest
+
+
+def test_the_printed_command_fits_into_a_free_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    review, said = open_review(made_run(tmp_path / "run", size=60), write=True), io.StringIO()
+
+    def fitting(desk: Desk, *_: object) -> None:
+        started = shlex.split(desk.again.command())[-1]
+        Path(started).mkdir()
+
+    monkeypatch.setattr("labelproof.review.serve.serve", fitting)
+    start_review._serve(review, None, True, Console(file=said, soft_wrap=True))
+    out = Path(shlex.split(said.getvalue().splitlines()[-1])[-1])
+    assert out.parent == tmp_path
+    assert not out.exists()
 
 
 def test_near_duplicates_are_put_off(tmp_path: Path) -> None:

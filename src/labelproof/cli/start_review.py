@@ -131,4 +131,5 @@ def _serve(opened: Reviewed, port: int | None, no_browser: bool, console: Consol
     finally:
         again.stop()
         opened.decisions.close()
-    console.print(f"{in_words(opened)}. To fit again:\n  {again.command()}")
+    command = Again(opened).command()  # into another folder than a fit that the page started
+    console.print(f"{in_words(opened)}. To fit again:\n  {command}")
