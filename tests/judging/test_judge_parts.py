@@ -22,6 +22,7 @@ from labelproof.judging.numbers import auroc, log_softmax, logit, mean_ranks, si
 from labelproof.judging.own_score import SURER, TEMPER, final_draws, own_evidence, shifted_to
 from labelproof.judging.stacking import neighbours, neighbours_in_time, regression, stack
 from labelproof.judging.statements import (
+    precision_curve,
     precision_of,
     rate_interval,
     stated_precision,
@@ -307,6 +308,21 @@ def test_one_number_is_stated_only_where_it_can_be_relied_on() -> None:
     assert doubtful[1] is not None
     assert doubtful[1][0] == 0
     assert precision_of(wrong, np.zeros(1000, dtype=bool)) is None
+
+
+@pytest.mark.parametrize(
+    ("doubt", "more"), [({}, {}), ({"misled": 0.4}, {}), ({"ambiguous": True}, {}),
+                        ({}, {"none_wrong": True}), ({"misled": 0.3}, {"voted": True})]
+)  # fmt: skip
+def test_the_curve_has_the_interval_that_is_stated(doubt: dict, more: dict) -> None:
+    rng = np.random.default_rng(0)
+    wrong = np.sort(rng.beta(1, 3, (5, 1500)), 1)[:, ::-1]
+    free = np.arange(1500) >= 3
+    for point in precision_curve(wrong, free, trust(**doubt), **more)[::5]:
+        suspects = free & (np.arange(1500) < 3 + point.suspects)
+        interval = stated_precision(wrong, suspects, free, trust(**doubt), **more)[1]
+        assert (point.low, point.high) == pytest.approx(interval)
+    assert precision_curve(wrong, free, trust(level="none")) == []
 
 
 def test_intervals_by_hand() -> None:

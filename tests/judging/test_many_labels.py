@@ -89,6 +89,41 @@ def test_what_one_part_cannot_state_is_not_stated_of_all():
     assert many_labels._interval([(0.1, 0.2), None], [1, 1]) is None
 
 
+def test_a_part_without_suspects_says_nothing_of_their_precision(evidence, monkeypatch) -> None:
+    assert many_labels._mean([0.5, None], [3, 0]) == 0.5
+    assert many_labels._interval([None, (0.1, 0.2)], [0, 2]) == pytest.approx((0.1, 0.2))
+    told, rows = evidence[0], np.split(np.arange(N), 2)
+    found = judge_labels(told)
+    assert found.precision is not None
+    good = found.trust
+
+    def of(level: str, suspects: bool) -> Judgement:
+        part = judge_labels(many_labels._part(told, rows[0]))
+        none = replace(part, suspects=np.zeros(N // 2, dtype=bool), precision=None)
+        part = part if suspects else replace(none, precision_interval=None)
+        return replace(part, trust=replace(good, level=level))
+
+    full = of("good", True)
+    whole = many_labels.joined([full, of("good", False)], rows, told.given)
+    assert whole.precision == full.precision
+    assert whole.precision_interval == pytest.approx(full.precision_interval)
+    careful = many_labels.joined([full, of("caution", False)], rows, told.given)
+    assert careful.precision is None
+    assert careful.precision_interval is not None
+    nothing = many_labels.joined([full, of("none", False)], rows, told.given)
+    assert (nothing.precision, nothing.precision_interval) == (None, None)
+
+
+@pytest.mark.parametrize("misled", [0.0, 0.45])
+def test_a_budget_keeps_the_stated_interval(evidence, monkeypatch, misled) -> None:
+    """The curve, by which a budget is stated, knows how far the model was misled."""
+    monkeypatch.setattr("labelproof.judging.judgement.misled_by_labels", lambda *_: misled)
+    rule = Rule(budget=1800)
+    whole = judge_labels(evidence[0], rule)
+    found = many_labels.within(judge_labels(evidence[0]), rule, evidence[0])
+    assert found.precision_interval == pytest.approx(whole.precision_interval, abs=0.02)
+
+
 def test_what_makes_any_part_doubtful_counts_for_all() -> None:
     usual = Trust(level="good", reasons=(), agreement=0.8, majority=0.2, lift=0.75, model_error=0.1)
     other = replace(usual, hidden=True, misled=0.4, model_error=0.3)

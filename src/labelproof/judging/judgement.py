@@ -230,8 +230,9 @@ def _stated(
     everywhere, suspects = part.everywhere(wrong, part.left_alone()), part.mask(chosen)
     free = part.truth[part.rows] < 0
     low, high = rate_interval(wrong, free, trust)
+    open_, none_wrong = part.mask(free), low == 0 and not voted
     precision, interval = stated_precision(
-        everywhere, suspects, part.mask(free), trust, voted=voted, none_wrong=low == 0 and not voted
+        everywhere, suspects, open_, trust, voted=voted, none_wrong=none_wrong
     )
     share = 1.0 if trust.level == "none" else float(free.mean())  # reviewed labels are right
     full = part.posterior(posterior, evidence.given)
@@ -241,9 +242,7 @@ def _stated(
         suspects=suspects,
         precision=precision,
         precision_interval=interval,
-        curve=[]
-        if trust.level == "none"
-        else precision_curve(everywhere, part.mask(free), voted=voted),
+        curve=precision_curve(everywhere, open_, trust, voted=voted, none_wrong=none_wrong),
         noise_rate=stated_rate(wrong, trust),
         noise_interval=(share * low, share * high),
         transition=transition_of(full, part.labels),

@@ -94,12 +94,15 @@ def joined(parts: Sequence[Judgement], rows: Sequence[Ints], given: Ints) -> Jud
     sizes = [len(part) for part in rows]
     suspects = _placed([part.suspects for part in parts], rows, len(given))
     found = [int(part.suspects.sum()) for part in parts]
+    trust = _trust([part.trust for part in parts], sizes)
+    stated = _mean([part.precision for part in parts], found)
+    interval = _interval([part.precision_interval for part in parts], found)
     return Judgement(
         p_clean=_placed([part.p_clean for part in parts], rows, len(given)),
         posterior=_placed([part.posterior for part in parts], rows, len(given)),
         suspects=suspects,
-        precision=_mean([part.precision for part in parts], found),
-        precision_interval=_interval([part.precision_interval for part in parts], found),
+        precision=stated if trust.level == "good" else None,
+        precision_interval=None if trust.level == "none" else interval,
         curve=[_point(points) for points in zip(*(part.curve for part in parts), strict=False)],
         noise_rate=_mean([part.noise_rate for part in parts], sizes),
         noise_interval=_interval([part.noise_interval for part in parts], sizes) or (0.0, 1.0),
@@ -111,7 +114,7 @@ def joined(parts: Sequence[Judgement], rows: Sequence[Ints], given: Ints) -> Jud
         scores=_placed([part.scores for part in parts], rows, len(given)),
         weights=np.average([part.weights for part in parts], axis=0, weights=sizes),
         own_weight=float(np.average([part.own_weight for part in parts], weights=sizes)),
-        trust=_trust([part.trust for part in parts], sizes),
+        trust=trust,
     )
 
 
@@ -136,11 +139,13 @@ def _placed(values: Sequence[npt.NDArray[T]], rows: Sequence[Ints], size: int) -
 
 
 def _mean(values: Sequence[float | None], weights: Sequence[int]) -> float | None:
-    """The weighted mean; None where a part says nothing, or nothing has a weight."""
-    known = [value for value in values if value is not None]
-    if len(known) < len(values) or not sum(weights):
+    """The weighted mean; None where a part that counts says nothing, or none counts."""
+    told = [(value, weight) for value, weight in zip(values, weights, strict=True) if weight]
+    known = [(value, weight) for value, weight in told if value is not None]
+    if len(known) < len(told) or not told:
         return None
-    return float(np.average(known, weights=weights))
+    numbers, counts = zip(*known, strict=True)
+    return float(np.average(numbers, weights=counts))
 
 
 def _interval(values: Sequence[Interval | None], weights: Sequence[int]) -> Interval | None:

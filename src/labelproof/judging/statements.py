@@ -81,17 +81,23 @@ def _precision(
     return mean, widened(mean, draws, (below * (1 + min(misled, 0.5)), above), counting)
 
 
-def precision_curve(wrong: Floats, open_: Bools, *, voted: bool = False) -> list[Point]:
-    """Precision at about thirty lengths of the list of labels that may be suspects, worst first."""
+def precision_curve(
+    wrong: Floats, open_: Bools, trust: Trust, *, voted: bool = False, none_wrong: bool = False
+) -> list[Point]:
+    """Precision at about thirty lengths of the list of labels that may be suspects, worst first.
+
+    The arguments are those of `stated_precision`, and so are the intervals.
+    """
     size = int(open_.sum())
-    if not size:
+    if not size or trust.level == "none":
         return []
     order = np.argsort(-np.where(open_, wrong.mean(0), -1), kind="stable")[:size]
     sums = wrong[:, order].cumsum(1)
     lengths = np.unique(np.geomspace(1, size, LENGTHS).round().astype(int))
     out = []
     for length in lengths.tolist():
-        mean, (low, high) = _precision(sums[:, length - 1] / length, length, voted=voted)
+        mean, ends = _precision(sums[:, length - 1] / length, length, trust.misled, voted)
+        low, high = _as_trusted(ends, trust, none_wrong)
         out.append(Point(suspects=length, precision=mean, low=low, high=high))
     return out
 
@@ -118,16 +124,21 @@ def stated_precision(
     found = precision_of(wrong, suspects, misled=trust.misled, voted=voted)
     if trust.level == "none" or found is None:
         return None, None
-    mean, (low, high) = found
-    if trust.ambiguous:  # nearly all of the contradicted may be wrong, or none
-        return None, (0.0, max(high, 0.95))
-    if none_wrong:
-        return None, (0.0, high)
+    mean, (low, high) = found[0], _as_trusted(found[1], trust, none_wrong)
     sure = free.sum() >= MANY and suspects.sum() >= ENOUGH and high - low <= WIDE
     errs = not voted and trust.model_error > MORE_ERRORS * float(wrong[:, free].mean())
-    if trust.level != "good" or not sure or errs or trust.misled > MISLED:
+    doubtful = trust.ambiguous or none_wrong or trust.misled > MISLED
+    if trust.level != "good" or not sure or errs or doubtful:
         return None, (low, high)
     return mean, (low, high)
+
+
+def _as_trusted(ends: Interval, trust: Trust, none_wrong: bool) -> Interval:
+    """The interval of a precision where perhaps no label is wrong."""
+    low, high = ends
+    if trust.ambiguous:  # nearly all of the contradicted may be wrong, or none
+        return 0.0, max(high, 0.95)
+    return (0.0 if none_wrong else low), high
 
 
 def stated_rate(wrong: Floats, trust: Trust) -> float | None:
