@@ -116,7 +116,10 @@ ImageSize = Annotated[int | None, reading(help="Scale images to this edge length
 MaxBad = Annotated[float, reading(help="Stop if more than this share of the files is unreadable.")]
 Cache = Annotated[
     Path | None,
-    reading(help="Folder for encoded vectors, and for decoded images that do not fit into memory."),
+    reading(
+        help="Folder for encoded vectors and for vectors that do not fit into memory. If you name "
+        "one, decoded images are stored there too, and later runs read them back.",
+    ),
 ]
 MemoryGb = Annotated[float, reading(help="Keep images and vectors in memory up to this size.")]
 TextModel = Annotated[

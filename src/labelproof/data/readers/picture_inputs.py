@@ -1,8 +1,8 @@
 """From encoded pictures to inputs: choose a size, read every picture once, set the bad ones aside.
 
-Every picture is decoded once before training, because a cut-off JPEG shows only then. Pictures
-that fit into memory stay there; otherwise their pixels go into a cache file, if a folder is given
-for it, or they are decoded again whenever they are taken.
+Every picture is decoded once before training, because a cut-off JPEG shows only then. If a folder
+is given for it, their pixels go into a cache file, which later runs read. Pictures that fit into
+memory stay there; others are read from that file, or decoded again whenever they are taken.
 """
 
 from __future__ import annotations
