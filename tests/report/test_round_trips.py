@@ -269,6 +269,64 @@ def test_a_table_keeps_its_cells_and_gets_new_columns(things: Path, run: Path) -
     assert typed["labelproof_suspect"].dtype == bool
 
 
+def edited(run: Path, changes: dict[int, dict[str, str]], drop: tuple[str, ...] = ()) -> Path:
+    """The table of a run as a person gives it back: sorted otherwise, with these cells changed."""
+    path = run.parent / "edited.csv"
+    call("export", run, "--format", "table", "--out", path)
+    frame = pandas.read_csv(path, dtype=str, keep_default_na=False)
+    for row, cells in changes.items():
+        for name, cell in cells.items():
+            frame.loc[row, f"labelproof_{name}"] = cell
+    frame[::-1].drop(columns=list(drop)).to_csv(path, index=False)
+    return path
+
+
+def test_an_edited_table_brings_back_its_decisions_and_nothing_else(run: Path) -> None:
+    suggested = {int(row["index"]): row["suggested"] for row in table(run)}
+    given = {int(row["index"]): row["given"] for row in table(run)}
+    wrong = {i: ("a" if given[i] == "b" else "b") for i in given}
+    changes = {
+        0: {"label": wrong[0]},
+        1: {"label": wrong[1], "decision": "accept"},
+        2: {"decision": "keep"},
+        3: {"decision": "skip"},
+        4: {"decision": "remove"},
+        5: {"decision": "Accept"},
+        6: {"decision": "keep", "label": wrong[6]},
+        7: {"decision": "change"},
+        8: {"decision": "perhaps"},
+    }
+    path = edited(run, changes)
+    said = call("review", run, "--import", path)
+    assert said.count("left open, because") == 2
+    assert "not a decision: 'perhaps' of 8" in said
+    standing = open_review(run).decisions.standing()
+    labels = {0: wrong[0], 1: wrong[1], 2: given[2], 3: None, 4: None, 5: suggested[5]}
+    assert {index: one.label for index, one in standing.items()} == labels
+    assert (standing[3].decision, standing[4].decision) == ("skip", "remove")
+    assert "0 new decisions, 6 already decided that way" in call("review", run, "--import", path)
+    again = edited(run, {})  # with the decisions in it
+    assert "0 new decisions, 6 already decided that way" in call("review", run, "--import", again)
+
+
+def test_an_untouched_table_decides_nothing(run: Path) -> None:
+    with pytest.raises(BadInput, match="no row has a labelproof_decision or another"):
+        call("review", run, "--import", edited(run, {}))
+    assert decisions(run) == {}
+
+
+def test_a_table_of_votes_comes_back_by_its_own_ids(tmp_path: Path) -> None:
+    rows = [f"{i},n{i},{i * i % 7},{'ab'[i % 2]},{'ab'[i % 2]}" for i in range(20)]
+    text = "index,name,x,ann,bob\n" + "\n".join(rows[::-1]) + "\n"
+    data = write(tmp_path / "votes.csv", text)
+    columns = {"drop_columns": ("index",), "id_column": "name"}
+    run = trained(data, tmp_path / "run", annotators=("ann", "bob"), **columns)
+    path = edited(run, {0: {"label": "a"}, 1: {"decision": "keep"}}, ("labelproof_index",))
+    call("review", run, "--import", path)
+    ids = open_review(run).ids()
+    assert {ids[index]: what for index, what in decisions(run).items()} == {"n19": "a", "n18": "a"}
+
+
 def test_a_parquet_table_keeps_its_types(tmp_path: Path) -> None:
     frame = pandas.DataFrame(
         {"x": np.arange(8, dtype="float32"), "label": list("abababab"), "when": range(8)}

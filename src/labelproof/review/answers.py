@@ -1,8 +1,9 @@
 """Answers that people gave elsewhere, read back as decisions.
 
 Read are Label Studio's exports (JSON, JSON-MIN, CSV), the samples of FiftyOne after a
-person changed them, and any CSV or JSON lines with a column `index`, `id`, `file` or `file_name`
-and a column `label`.
+person changed them, our own tables with findings, where the columns `labelproof_decision` and
+`labelproof_label` count, and any CSV or JSON lines with a column `index`, `id`, `file` or
+`file_name` and a column `label`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from labelproof.csv_files import plain
+from labelproof.csv_files import OWN_COLUMNS, long_cells, plain
 from labelproof.data.readers.file_names import printable
 from labelproof.errors import BadInput
 from labelproof.files import read_regular
@@ -28,14 +29,18 @@ from labelproof.runs.reviewed import Reviewed
 LARGEST = 2**30  # bytes
 NAMES = ("id", "file", "file_name")
 TRUE = (True, 1, "true", "True", "1")
+DECISION, STANDS, GIVEN, SUGGESTED, PLACE = (
+    OWN_COLUMNS + name for name in ("decision", "label", "given", "suggested", "index")
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What one person said of one example; no label where they skipped it."""
+    """What one person said of one example; no label where they skipped or removed it."""
 
     index: int
     label: str | None
+    removed: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,8 +63,11 @@ def import_answers(review: Reviewed, path: Path) -> Answers:
 def read_answers(review: Reviewed, path: Path) -> Answers:
     """The decisions that a file of answers asks for."""
     notes: list[str] = []
-    answers = list(_answers(review, _records(path), notes))
+    records = list(_records(path))
+    answers = list(_answers(review, records, notes))
     if not answers:
+        if any(DECISION in record for record in records):
+            notes.append(f"no row has a {DECISION} or another {STANDS} than it was exported with")
         why = f" ({notes[0]})" if notes else ""
         raise BadInput(
             f"expected answers about the examples of {review.folder} in {printable(path.name)}, "
@@ -74,7 +82,7 @@ def in_words(found: Answers) -> str:
     """What came of the answers, in a sentence or two."""
     kinds = Counter(wish["decision"] for wish in found.wishes)
     names = {"keep": "kept", "accept": "changed as suggested", "change": "changed otherwise",
-             "skip": "skipped"}  # fmt: skip
+             "skip": "skipped", "remove": "removed"}  # fmt: skip
     parts = ", ".join(f"{kinds[kind]:,} {name}" for kind, name in names.items() if kinds[kind])
     text = many(len(found.wishes), "new decision") + (f" ({parts})" if parts else "")
     return text + (f", {found.unchanged:,} already decided that way" if found.unchanged else "")
@@ -93,7 +101,7 @@ def _records(path: Path) -> Iterator[dict[str, Any]]:
         if suffix in (".csv", ".tsv"):
             yield from _csv(content.decode("utf-8-sig"))
         elif suffix in (".jsonl", ".ndjson"):
-            yield from (json.loads(line) for line in content.splitlines() if line.strip())
+            yield from _objects([json.loads(row) for row in content.splitlines() if row.strip()])
         elif suffix == ".json":
             yield from _json(json.loads(content))
         else:
@@ -108,7 +116,9 @@ def _records(path: Path) -> Iterator[dict[str, Any]]:
 def _csv(text: str) -> Iterator[dict[str, Any]]:
     first = text.split("\n", 1)[0]
     delimiter = max(",;\t", key=first.count)
-    for row in csv.DictReader(io.StringIO(text), delimiter=delimiter):
+    with long_cells():
+        rows = list(csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter))
+    for row in rows:
         yield {name: plain(cell) for name, cell in row.items() if name and isinstance(cell, str)}
 
 
@@ -175,15 +185,14 @@ def _sample(sample: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _answers(
-    review: Reviewed, records: Iterator[dict[str, Any]], notes: list[str]
+    review: Reviewed, records: Sequence[dict[str, Any]], notes: list[str]
 ) -> Iterator[Answer]:
     ids, given = review.ids(), review.rows.labels().tolist()
     by_name = {name: index for index, name in enumerate(ids)}
     folders = below_fitted(review)
     codes = review.codes()
-    for record in records:
-        if not isinstance(record, dict):
-            raise BadInput("expected a JSON object in every line of the answers; export them again")
+    for entry in records:
+        record = _finding(review, entry, notes) if DECISION in entry else entry
         skipped = record.get("skipped") is True
         label = _label(record.get(CONTROL))
         if (label is None and not skipped) or record.get("reviewed", True) not in TRUE:
@@ -193,11 +202,38 @@ def _answers(
         if index is None or (told is not None and codes.get(str(told)) != given[index]):
             notes.append(f"not an example of this run: {_called(record)}")
         elif skipped:
-            yield Answer(index=index, label=None)
+            yield Answer(index=index, label=None, removed=record.get("removed") is True)
         elif label not in codes:
             notes.append(f"not a class of this run: {label!r} of {ids[index]}")
         else:
             yield Answer(index=index, label=label)
+
+
+def _finding(review: Reviewed, row: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
+    """A row of our own table as a record; without a label where it decides nothing.
+
+    The user's columns may be called `label` or `index` too, so only ours are read, and the column
+    that the run took its ids from.
+    """
+    columns = (review.record.get("data") or {}).get("columns") or {}
+    own = columns.get("id") or columns.get("file")
+    names = {"id": printable(str(row.get(own)))} if own else {n: row[n] for n in NAMES if n in row}
+    given, suggested = _label(row.get(GIVEN)), _label(row.get(SUGGESTED))
+    record = {"index": row.get(PLACE, ""), "given": given, **names}
+    kind = str(row.get(DECISION) or "").strip().lower()
+    label = _label(row.get(STANDS))
+    changed = label if label != given else None
+    if kind in ("skip", "remove"):
+        return {**record, "skipped": True, "removed": kind == "remove"}
+    labels = {"": changed, "keep": given, "accept": changed or suggested, "change": changed}
+    if kind not in labels:
+        notes.append(f"not a decision: {kind!r} of {_called(record)}")
+    elif (kind == "keep" and changed) or (kind == "change" and not changed):
+        other = "another" if changed else "no other"
+        notes.append(f"left open, because {kind} stands beside {other} label: {_called(record)}")
+    else:
+        return {**record, CONTROL: labels[kind]}
+    return record
 
 
 def _label(value: Any) -> str | None:
@@ -223,7 +259,8 @@ def _index(
 
 
 def _called(record: Mapping[str, Any]) -> str:
-    return str(next((record[name] for name in ("index", *NAMES) if name in record), "no name"))
+    names = (record.get(name) for name in ("index", *NAMES))
+    return str(next((name for name in names if name not in (None, "")), "no name"))
 
 
 def _wishes(
@@ -233,6 +270,7 @@ def _wishes(
     said: dict[int, Counter[str | None]] = {}
     for answer in answers:
         said.setdefault(answer.index, Counter())[answer.label] += 1
+    gone = {answer.index for answer in answers if answer.removed}
     rows, classes, ids = review.rows, review.classes, review.ids()
     place = {index: number for number, index in enumerate(rows.index.tolist())}
     for index, counts in said.items():
@@ -245,7 +283,7 @@ def _wishes(
             )
             continue
         if not best:
-            yield {"index": index, "decision": "skip"}
+            yield {"index": index, "decision": "remove" if index in gone else "skip"}
             continue
         label, row = best[0][0], place[index]
         kind = "keep" if label == classes[rows.given[row]] else "change"
@@ -257,7 +295,6 @@ def _wishes(
 def _stands(review: Reviewed, wish: Mapping[str, Any]) -> bool:
     """Whether that is what the decisions say already."""
     now = review.decisions.latest.get(wish["index"])
-    return now is not None and (now.decision == "skip", now.label) == (
-        wish["decision"] == "skip",
-        wish.get("label"),
-    )
+    if now is None or now.label != wish.get("label"):
+        return False
+    return now.label is not None or now.decision == wish["decision"]

@@ -166,6 +166,7 @@ def label_columns(
     stands = {**dict(enumerate(given)), **(decided or {})}
     kinds = decisions or {}
     columns = {
+        "index": list(range(len(rows))),
         "given": given,
         "label": [stands[index] for index in range(len(rows))],
         "suggested": [classes[code] for code in rows.suggested[order].tolist()],

@@ -181,10 +181,11 @@ def _checked(labels: npt.NDArray[Any], probs: npt.NDArray[np.float64]) -> tuple[
 def add_findings(data: Any, found: str | Path | NoisyLabelClassifier) -> Any:
     """A copy of the data with what is known of each label in new columns at the end.
 
-    The columns are `labelproof_given`, `labelproof_label` (a decision of the review, else the given
-    label), `labelproof_suggested`, `labelproof_p_clean`, `labelproof_p_suggested`,
-    `labelproof_suspect` and `labelproof_decision`. The original columns stay in place; columns of
-    an earlier call are replaced.
+    The columns are `labelproof_index` (the number of the training example), `labelproof_given`,
+    `labelproof_label` (a decision of the review, else the given label), `labelproof_suggested`,
+    `labelproof_p_clean`, `labelproof_p_suggested`, `labelproof_suspect` and
+    `labelproof_decision`. The original columns stay in place; columns of an earlier call are
+    replaced.
 
     Rows are matched by the column of ids that the run used, where the data has
     it. A classifier that was fitted on a frame matches rows by the index of that frame. Otherwise
