@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import polygamma
 from torch import Tensor
-from torch.distributions import Dirichlet, kl_divergence
+from torch.distributions import Categorical, Dirichlet, kl_divergence
 
 from labelproof import functional as fn
 from labelproof.errors import BadInput
@@ -295,3 +295,14 @@ def test_an_objective_is_the_evidential_loss_with_gamma_shared_among_the_classes
     torch.testing.assert_close(edl.of_targets(logits, F.one_hot(labels, 4).double()), expected)
     torch.testing.assert_close(edl.log_evidence(logits).exp(), logits.exp() / 2.5)
     assert fn.Objective("edl", gamma_c=0.0, beta=0.5).log_evidence(logits) is logits
+
+
+def test_kl_divergence_is_that_of_torch():
+    rng = torch.Generator().manual_seed(0)
+    p, q = (torch.randn(50, 7, generator=rng, dtype=torch.float64).mul(5) for _ in range(2))
+    expected = kl_divergence(Categorical(logits=p), Categorical(logits=q))
+    found = fn.kl_divergence(p.log_softmax(1), q.log_softmax(1))
+    torch.testing.assert_close(found, expected)
+    fixed, learned = p.log_softmax(1), q.requires_grad_()
+    fn.kl_divergence(fixed, learned.log_softmax(1)).sum().backward()
+    torch.testing.assert_close(learned.grad, q.detach().softmax(1) - p.softmax(1))

@@ -13,7 +13,6 @@ from torch import Tensor
 from labelproof.errors import BadInput
 from labelproof.methods.cores import (
     CORES,
-    divergence,
     frequencies,
     regularised_loss,
     sieve_score,
@@ -206,18 +205,6 @@ def test_clean_is_half_verdict_half_probability():
 
 
 # ---- CORES* ----
-
-
-def test_divergence_has_its_direction_and_is_learned_through_the_strong_view():
-    weak, strong = logits_of().requires_grad_(), logits_of().flip(0).requires_grad_()
-    value = divergence(weak.detach(), strong)
-    expected = torch.distributions.kl_divergence(
-        torch.distributions.Categorical(logits=weak), torch.distributions.Categorical(logits=strong)
-    )
-    torch.testing.assert_close(value, expected)
-    value.sum().backward()
-    assert weak.grad is None
-    torch.testing.assert_close(strong.grad, strong.detach().softmax(1) - weak.detach().softmax(1))
 
 
 class Fixed:

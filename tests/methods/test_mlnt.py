@@ -18,13 +18,13 @@ from labelproof.methods.mlnt import (
     MLNT,
     derivatives,
     follow,
-    forward,
     nearest,
     neighbour_labels,
     with_slopes,
 )
 from labelproof.nets.plain import MLP
 from labelproof.recipes.recipe import chosen_net, is_ours, own_data, published, published_names
+from labelproof.training.learner import called_with
 from tiny import Interrupting, blobs, interrupted, patterns, same_bits
 
 
@@ -47,8 +47,8 @@ def meta_of(method, state, run, batch):
     x = batch.views[0]
     run.rng.manual_seed(7)
     with torch.no_grad():
-        target = method.objective.probability(forward(state.teacher, {}, x))
-    logits = forward(state.student.net, dict(state.student.net.named_parameters()), x)
+        target = method.objective.probability(called_with(state.teacher, {}, x))
+    logits = called_with(state.student.net, dict(state.student.net.named_parameters()), x)
     return method.meta_loss(state, batch, logits, target, run)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import FrozenInstanceError, fields, replace
 from typing import Literal
 
 import pytest
@@ -15,15 +15,17 @@ from labelproof.training.settings import (
     NonNegative,
     Positive,
     Share,
-    check,
+    WarmUp,
+    check_shorter,
     nearest,
     read_changes,
+    record,
     settings_of,
     split_settings,
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Record:
     epochs: Count = 10
     warmup: Natural = 0
@@ -37,9 +39,6 @@ class Record:
     milestones: tuple[Count, ...] = (5, 8)
     limit: Positive | None = None
     label: str = ""
-
-    def __post_init__(self) -> None:
-        check(self)
 
 
 @pytest.mark.parametrize(
@@ -176,3 +175,42 @@ def test_pairs_are_split_at_the_first_equals_sign():
 def test_what_is_no_pair_is_refused_with_an_example(pair):
     with pytest.raises(BadInput, match=r"--set expects name=value, for example --set lr=0\.02"):
         split_settings([pair])
+
+
+@record
+class Staged(Record):
+    warmup: WarmUp = 0
+    scout: Natural = 0
+
+    def __post_init__(self) -> None:
+        check_shorter(self, "scout")
+        if self.nesterov and not self.momentum:
+            raise BadInput("Staged: nesterov needs momentum.")
+
+
+def test_a_record_checks_its_types_first_and_then_what_it_says_itself():
+    with pytest.raises(BadInput, match="Staged: epochs must be a whole number"):
+        Staged(epochs=0, scout=20)
+    with pytest.raises(BadInput, match="Staged: warmup must be smaller than epochs, not 10 of 10"):
+        Staged(warmup=10, scout=20)
+    with pytest.raises(BadInput, match="Staged: scout must be smaller than epochs, not 20 of 10"):
+        Staged(scout=20)
+    with pytest.raises(BadInput, match="nesterov needs momentum"):
+        replace(Staged(momentum=0.0), nesterov=True)
+    assert [f.name for f in fields(Staged)] == [*(f.name for f in fields(Record)), "scout"]
+
+
+def test_a_record_is_frozen_and_takes_names_alone():
+    with pytest.raises(FrozenInstanceError):
+        Record().lr = 1.0
+    with pytest.raises(TypeError):
+        Record(5)
+
+
+def test_a_form_of_a_record_keeps_its_checks():
+    @record
+    class Form(Staged):
+        lr: Positive = 0.5
+
+    with pytest.raises(BadInput, match="Form: scout must be smaller"):
+        Form(scout=20)

@@ -149,6 +149,11 @@ def neg_entropy(probs: Tensor) -> Tensor:
     return (probs * probs.clamp(min=torch.finfo(probs.dtype).tiny).log()).sum(-1)
 
 
+def kl_divergence(log_p: Tensor, log_q: Tensor) -> Tensor:
+    """KL(p || q) = Σ_c p_c ln(p_c / q_c) of log-probabilities (B, C), (B,)."""
+    return (log_p.exp() * (log_p - log_q)).sum(1)
+
+
 def prior_penalty(probs: Tensor, prior: Tensor | None = None) -> Tensor:
     """KL from a prior to the mean prediction, Σ_c π ln(π / mean_i p_ic); π = 1 / C unless given.
 

@@ -22,7 +22,7 @@ from torch import Tensor
 from labelproof import functional as fn
 from labelproof.nets.heads import linear
 from labelproof.training import settings as hp
-from labelproof.training.learner import SGD, Learner, softmax_of_net
+from labelproof.training.learner import Learner, sgd_of, softmax_of_net
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
 
@@ -38,7 +38,7 @@ class State:
     clean: Tensor  # (N,) their mean
 
 
-@dataclass(frozen=True, kw_only=True)
+@hp.record
 class ActiveBias:
     """Hyper-parameters; defaults are those of the paper's residual network on CIFAR-10."""
 
@@ -60,9 +60,6 @@ class ActiveBias:
     kind: Literal["variance", "threshold"] = "variance"
     smooth: hp.NonNegative = 1.0  # ε, as a share of the mean uncertainty
 
-    def __post_init__(self) -> None:
-        hp.check(self)
-
     def plan(self) -> tuple[Phase, ...]:
         """Equal weights, then weights by uncertainty."""
         return (
@@ -72,9 +69,8 @@ class ActiveBias:
 
     def setup(self, run: Run) -> State:
         """One network, no history."""
-        sgd = SGD(lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
         none = torch.zeros(run.task.size, device=run.device)
-        learner = run.learner(sgd, label=linear)
+        learner = run.learner(sgd_of(self), label=linear)
         return State(learner, none, none.clone(), none.clone(), torch.ones(run.task.size))
 
     predict = softmax_of_net

@@ -13,7 +13,6 @@ Shapes: B batch, C classes, N training examples.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import torch
@@ -22,14 +21,15 @@ from torch import Tensor
 from labelproof import functional as fn
 from labelproof.nets.heads import linear
 from labelproof.training import settings as hp
-from labelproof.training.learner import SGD, OneNet, softmax_of_net
+from labelproof.training.learner import OneNet, sgd_of, softmax_of_net
+from labelproof.training.loop import given_label
 from labelproof.training.protocol import About, Logs, one_phase
 from labelproof.training.run import Run
 
 LEAST = 1e-4  # what 0 is in the logarithm of a label
 
 
-@dataclass(frozen=True, kw_only=True)
+@hp.record
 class APL:
     """Hyper-parameters; defaults are those of the released code for CIFAR-10."""
 
@@ -54,17 +54,14 @@ class APL:
     focus: hp.NonNegative = 0.5  # γ of the focal loss
     clip: hp.Positive = 5.0  # largest norm of a gradient
 
-    def __post_init__(self) -> None:
-        hp.check(self)
-
     plan = one_phase
 
     def setup(self, run: Run) -> OneNet:
         """One network, its gradients cut."""
-        sgd = SGD(lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
-        return OneNet(run.learner(sgd, label=linear), torch.ones(run.task.size))
+        return OneNet(run.learner(sgd_of(self), label=linear), torch.ones(run.task.size))
 
     predict = softmax_of_net
+    score = given_label
 
     def train(self, state: OneNet, run: Run) -> Logs:
         """One epoch on the given labels."""
@@ -83,11 +80,6 @@ class APL:
             return loss
         scale = -math.log(LEAST) if self.passive == "rce" else 1.0
         return loss + self.passive_weight * scale * absolute_error(logits, labels)
-
-    def score(self, state: OneNet, run: Run) -> None:
-        """Clean probability: what the trained network gives the given label, (N,)."""
-        probs = run.predict(state.learner.net).softmax(1)
-        state.clean = fn.of_label(probs, run.y)
 
 
 def normalised_focal(logits: Tensor, labels: Tensor, focus: float) -> Tensor:

@@ -13,7 +13,6 @@ Shapes: B batch, C classes, N training examples.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 import torch
@@ -22,7 +21,8 @@ from torch import Tensor
 from labelproof import functional as fn
 from labelproof.nets.heads import linear
 from labelproof.training import settings as hp
-from labelproof.training.learner import SGD, OneNet, softmax_of_net
+from labelproof.training.learner import OneNet, sgd_of, softmax_of_net
+from labelproof.training.loop import given_label
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
 
@@ -31,7 +31,7 @@ Trust = Annotated[float, hp.Range(0.5, 1)]
 PAPER_BETA = {"soft": 0.95, "hard": 0.8}
 
 
-@dataclass(frozen=True, kw_only=True)
+@hp.record
 class Bootstrap:
     """Hyper-parameters; β is the paper's, the rest as Patrini and others had it on CIFAR-10."""
 
@@ -53,9 +53,6 @@ class Bootstrap:
     target: Literal["hard", "soft"] = "hard"
     beta: Trust | None = None  # β, weight of the given label; None: 0.8 hard, 0.95 soft
 
-    def __post_init__(self) -> None:
-        hp.check(self)
-
     def plan(self) -> tuple[Phase, ...]:
         """Cross-entropy for the warm-up, then bootstrapping."""
         return (
@@ -65,8 +62,7 @@ class Bootstrap:
 
     def setup(self, run: Run) -> OneNet:
         """One network with a linear head."""
-        sgd = SGD(lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
-        return OneNet(run.learner(sgd, label=linear), torch.ones(run.task.size))
+        return OneNet(run.learner(sgd_of(self), label=linear), torch.ones(run.task.size))
 
     def train(self, state: OneNet, run: Run) -> Logs:
         """One epoch; the targets are made anew in every step."""
@@ -94,9 +90,5 @@ class Bootstrap:
             other = fn.soft_cross_entropy(logits, logits.softmax(1))
         return beta * cross_entropy + (1 - beta) * other
 
-    def score(self, state: OneNet, run: Run) -> None:
-        """Clean probability: what the trained network gives the given label, (N,)."""
-        probs = run.predict(state.learner.net).softmax(1)
-        state.clean = fn.of_label(probs, run.y)
-
     predict = softmax_of_net
+    score = given_label

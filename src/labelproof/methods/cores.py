@@ -27,7 +27,7 @@ from labelproof.errors import BadInput
 from labelproof.nets.heads import linear
 from labelproof.training import settings as hp
 from labelproof.training.batches import Batch
-from labelproof.training.learner import SGD, Learner, softmax_of_net
+from labelproof.training.learner import SGD, Learner, sgd_of, softmax_of_net
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
 
@@ -42,7 +42,7 @@ class State:
     clean: Tensor  # (N,) half the sieve's verdict, half the given label's probability
 
 
-@dataclass(frozen=True, kw_only=True)
+@hp.record
 class CORES:
     """Hyper-parameters; defaults are those of the released code for CIFAR-10."""
 
@@ -80,7 +80,7 @@ class CORES:
     clip: hp.Positive = 5.0  # largest norm of a gradient
 
     def __post_init__(self) -> None:
-        hp.check(self, "consistency")
+        hp.check_shorter(self, "consistency")
         if self.beta_full < self.beta_from:
             raise BadInput(
                 f"CORES: beta_full must not be less than beta_from, not {self.beta_full} after "
@@ -104,13 +104,14 @@ class CORES:
 
     def setup(self, run: Run) -> State:
         """One network; the prior is the frequency of the given labels."""
-        sgd = SGD(lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
         nothing = torch.zeros(run.task.num_classes, device=run.device)
         prior = frequencies(run.y, nothing)
         if self.prior == "uniform":
             prior = torch.full_like(prior, 1 / len(prior))
         kept = torch.ones(run.task.size, dtype=torch.bool, device=run.device)
-        return State(run.learner(sgd, label=linear), prior, kept, torch.ones(run.task.size))
+        return State(
+            run.learner(sgd_of(self), label=linear), prior, kept, torch.ones(run.task.size)
+        )
 
     predict = softmax_of_net
 
@@ -184,7 +185,7 @@ class CORES:
             return [fn.edl_nll(learner.net(x.views[0]), x.y, gamma=0).mean()]
         logits = learner.net(torch.cat([x.views[0], *u.views]))
         given, (weak, strong) = logits[: len(x.index)], logits[len(x.index) :].chunk(2)
-        kl = divergence(weak.detach(), strong).mean()
+        kl = fn.kl_divergence(weak.detach().log_softmax(1), strong.log_softmax(1)).mean()
         return [fn.edl_nll(given, x.y, gamma=0).mean(), self.consistency_weight * kl]
 
     def consistency_rate(self, epoch: int) -> float:
@@ -213,12 +214,6 @@ def sieve_score(logits: Tensor, labels: Tensor, floor: float = 0.0) -> Tensor:
     """Cross-entropy of the label less its mean over all labels; mean_c o_c - o_y at floor 0."""
     uniform = torch.full_like(logits[0], 1 / logits.shape[1])
     return fn.edl_nll(logits, labels, gamma=0) - expected_loss(logits, uniform, floor)
-
-
-def divergence(fixed: Tensor, logits: Tensor) -> Tensor:
-    """KL(softmax(fixed) || softmax(logits)), (B,)."""
-    target = fixed.log_softmax(1)
-    return (target.exp() * (target - logits.log_softmax(1))).sum(1)
 
 
 def frequencies(labels: Tensor, left_out: Tensor) -> Tensor:

@@ -14,7 +14,6 @@ Shapes: B batch, C classes, N training examples.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 import torch
@@ -23,12 +22,13 @@ from torch import Tensor
 from labelproof import functional as fn
 from labelproof.nets.heads import linear
 from labelproof.training import settings as hp
-from labelproof.training.learner import Learner, TwoNets, adam_or_sgd, mean_logits
+from labelproof.training.learner import Learner, TwoNets, adam_or_sgd, logits_of_nets
+from labelproof.training.loop import given_label
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
 
 
-@dataclass(frozen=True, kw_only=True)
+@hp.record
 class CoTeaching:
     """Hyper-parameters; defaults are those of the released code for CIFAR-10."""
 
@@ -59,9 +59,6 @@ class CoTeaching:
     gamma_c: hp.NonNegative = 10.0  # γ C of L_edl
     beta: hp.NonNegative = 0.5  # β of L_edl
 
-    def __post_init__(self) -> None:
-        hp.check(self)
-
     @property
     def objective(self) -> fn.Objective:
         """Loss and probabilities."""
@@ -76,9 +73,9 @@ class CoTeaching:
         chosen = adam_or_sgd(self.optimiser, self.lr, self.momentum, self.weight_decay)
         return TwoNets(run.pair(chosen, label=linear), torch.ones(run.task.size))
 
-    def logits(self, state: TwoNets, x: Tensor) -> Tensor:
-        """Mean logits of the two networks, (B, C)."""
-        return mean_logits(state.learners, x)
+    logits = logits_of_nets
+
+    score = given_label
 
     def predict(self, state: TwoNets, x: Tensor) -> Tensor:
         """Mean of the two networks' probabilities, (B, C)."""
@@ -108,10 +105,3 @@ class CoTeaching:
         late = run.epoch >= round(self.decay_from * self.epochs)
         if self.optimiser == "adam":
             learner.set_adam_momentum(self.late_momentum if late else self.momentum)
-
-    def score(self, state: TwoNets, run: Run) -> None:
-        """Clean probability: what both networks give the given label, (N,)."""
-        first, second = (
-            self.objective.probability(run.predict(each.net)) for each in state.learners
-        )
-        state.clean = fn.of_label((first + second) / 2, run.y)

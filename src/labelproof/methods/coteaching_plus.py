@@ -13,7 +13,6 @@ Shapes: B batch, C classes, N training examples; D examples of a batch with diff
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 import torch
@@ -23,12 +22,13 @@ from labelproof import functional as fn
 from labelproof.nets.heads import linear
 from labelproof.training import settings as hp
 from labelproof.training.batches import Batch
-from labelproof.training.learner import TwoNets, adam_or_sgd, mean_softmax
+from labelproof.training.learner import TwoNets, adam_or_sgd, softmax_of_nets
+from labelproof.training.loop import given_label
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
 
 
-@dataclass(frozen=True, kw_only=True)
+@hp.record
 class CoTeachingPlus:
     """Hyper-parameters; defaults are those of the released code for CIFAR-10."""
 
@@ -58,7 +58,7 @@ class CoTeachingPlus:
     view: Literal["plain", "weak"] = "plain"  # "weak" trains on augmented inputs
 
     def __post_init__(self) -> None:
-        hp.check(self, "together")
+        hp.check_shorter(self, "together")
 
     def plan(self) -> tuple[Phase, ...]:
         """Co-teaching, then disagreement."""
@@ -73,9 +73,8 @@ class CoTeachingPlus:
         chosen = adam_or_sgd(self.optimiser, self.lr, self.momentum, self.weight_decay)
         return TwoNets(run.pair(chosen, label=linear), torch.ones(run.task.size))
 
-    def predict(self, state: TwoNets, x: Tensor) -> Tensor:
-        """Mean of the two networks' softmax, (B, C)."""
-        return mean_softmax(state.learners, x)
+    predict = softmax_of_nets
+    score = given_label
 
     def teach(self, state: TwoNets, run: Run) -> Logs:
         """One epoch of Co-teaching: small losses of the whole batch are exchanged."""
@@ -121,8 +120,3 @@ class CoTeachingPlus:
             if self.optimiser == "adam":
                 learner.set_adam_momentum(self.late_momentum if late else self.momentum)
         return fn.forget_rate(run.epoch, self.noise_rate, self.ramp, self.exponent, self.schedule)
-
-    def score(self, state: TwoNets, run: Run) -> None:
-        """Clean probability: what both networks give the given label, (N,)."""
-        first, second = (run.predict(learner.net).softmax(1) for learner in state.learners)
-        state.clean = fn.of_label((first + second) / 2, run.y)

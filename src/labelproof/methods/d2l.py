@@ -24,7 +24,8 @@ from labelproof import functional as fn
 from labelproof.functional.dirichlet import at_best_double
 from labelproof.nets.heads import linear
 from labelproof.training import settings as hp
-from labelproof.training.learner import SGD, Learner, copied, softmax_of_net
+from labelproof.training.learner import Learner, copied, sgd_of, softmax_of_net
+from labelproof.training.loop import given_label
 from labelproof.training.protocol import About, Logs, one_phase
 from labelproof.training.run import Run
 
@@ -43,7 +44,7 @@ class State:
     clean: Tensor  # (N,) probability of the given label
 
 
-@dataclass(frozen=True, kw_only=True)
+@hp.record
 class D2L:
     """Hyper-parameters; defaults are those of the paper for CIFAR-10."""
 
@@ -71,18 +72,15 @@ class D2L:
     sce_alpha: hp.NonNegative = 0.1  # of the symmetric loss: weight of cross-entropy
     sce_beta: hp.NonNegative = 1.0  # and of its reverse
 
-    def __post_init__(self) -> None:
-        hp.check(self)
-
     plan = one_phase  # the turn lies inside it
 
     def setup(self, run: Run) -> State:
         """One network."""
-        sgd = SGD(lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
-        learner = run.learner(sgd, label=linear)
+        learner = run.learner(sgd_of(self), label=linear)
         return State(learner, [], -1, copied(learner), torch.ones(run.task.size))
 
     predict = softmax_of_net
+    score = given_label
 
     def train(self, state: State, run: Run) -> Logs:
         """One epoch: measure, look for the turn, then train."""
@@ -137,11 +135,6 @@ class D2L:
             return 1.0
         ratio = state.dimensions[-1] / min(state.dimensions)
         return math.exp(-epoch / self.epochs * ratio)
-
-    def score(self, state: State, run: Run) -> None:
-        """Clean probability: what the trained network gives the given label, (N,)."""
-        probs = run.predict(state.learner.net).softmax(1)
-        state.clean = fn.of_label(probs, run.y)
 
 
 def local_dimension(features: Tensor, neighbours: int, unbiased: bool = False) -> Tensor:

@@ -11,7 +11,6 @@ Shapes: B batch, C classes, N training examples.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import torch
@@ -22,12 +21,13 @@ from labelproof import functional as fn
 from labelproof.nets.heads import linear
 from labelproof.training import settings as hp
 from labelproof.training.batches import mean_of_steps
-from labelproof.training.learner import TwoNets, adam_or_sgd, mean_softmax
+from labelproof.training.learner import TwoNets, adam_or_sgd, softmax_of_nets
+from labelproof.training.loop import given_label
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
 
 
-@dataclass(frozen=True, kw_only=True)
+@hp.record
 class Decoupling:
     """Hyper-parameters; defaults are those Co-teaching's authors compare with on CIFAR-10."""
 
@@ -51,9 +51,6 @@ class Decoupling:
     view: Literal["plain", "weak"] = "plain"
     least: hp.Share = 0.1  # share of a batch that a step's loss is divided by at the least
 
-    def __post_init__(self) -> None:
-        hp.check(self)
-
     def plan(self) -> tuple[Phase, ...]:
         """All examples, then those of disagreement."""
         rest = self.epochs - self.warmup
@@ -67,9 +64,8 @@ class Decoupling:
         chosen = adam_or_sgd(self.optimiser, self.lr, self.momentum, self.weight_decay)
         return TwoNets(run.pair(chosen, label=linear), torch.ones(run.task.size))
 
-    def predict(self, state: TwoNets, x: Tensor) -> Tensor:
-        """Mean of the two networks' probabilities, (B, C)."""
-        return mean_softmax(state.learners, x)
+    predict = softmax_of_nets
+    score = given_label
 
     def warm_up(self, state: TwoNets, run: Run) -> Logs:
         """One epoch on all examples, each network by itself."""
@@ -95,11 +91,6 @@ class Decoupling:
                     loss = F.cross_entropy(logits[rows], batch.y[rows], reduction="sum")
                     run.step(learner, loss / max(self.least * len(chosen), len(rows)))
         return mean_of_steps(share)
-
-    def score(self, state: TwoNets, run: Run) -> None:
-        """Clean probability: what both networks give the given label, (N,)."""
-        first, second = (run.predict(each.net).softmax(1) for each in state.learners)
-        state.clean = fn.of_label((first + second) / 2, run.y)
 
 
 def differ(first: Tensor, second: Tensor) -> Tensor:

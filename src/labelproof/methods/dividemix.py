@@ -26,7 +26,7 @@ from labelproof.errors import BadInput
 from labelproof.nets.heads import linear
 from labelproof.training import settings as hp
 from labelproof.training.batches import Batch
-from labelproof.training.learner import SGD, Learner, Pair, mean_logits
+from labelproof.training.learner import Learner, Pair, logits_of_nets, sgd_of
 from labelproof.training.mixmatch import GivenLabels, Guess, Mixed, pairs, parts, square_loss
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
@@ -41,7 +41,7 @@ class State:
     clean: Tensor  # (N,) probability that the given label is right, mean of the two networks'
 
 
-@dataclass(frozen=True, kw_only=True)
+@hp.record
 class DivideMix:
     """Hyper-parameters; defaults are those of CIFAR-10 with half of the labels redrawn."""
 
@@ -79,7 +79,6 @@ class DivideMix:
     beta: hp.NonNegative = 0.5  # β of L_edl
 
     def __post_init__(self) -> None:
-        hp.check(self)
         if self.rows == "labelled" and self.lambda_u not in (0, "auto"):
             raise BadInput(
                 "DivideMix: rows='labelled' leaves no rows for L_U; set lambda_u=0 with it."
@@ -99,15 +98,9 @@ class DivideMix:
 
     def setup(self, run: Run) -> State:
         """Two networks and no losses yet."""
-        sgd = SGD(
-            lr=self.lr,
-            momentum=self.momentum,
-            weight_decay=self.weight_decay,
-            nesterov=self.nesterov,
-        )
         nothing = torch.zeros(0, run.task.size, device=run.device)
         return State(
-            run.pair(sgd, label=linear),
+            run.pair(sgd_of(self, nesterov=self.nesterov), label=linear),
             (nothing, nothing),
             torch.ones(run.task.size),
         )
@@ -117,9 +110,7 @@ class DivideMix:
         """λ_u as a number."""
         return hp.settled("DivideMix", "lambda_u", self.lambda_u)
 
-    def logits(self, state: State, x: Tensor) -> Tensor:
-        """Mean logits of the two networks, (B, C)."""
-        return mean_logits(state.learners, x)
+    logits = logits_of_nets
 
     def predict(self, state: State, x: Tensor) -> Tensor:
         """Probabilities of the mean logits, (B, C)."""

@@ -31,7 +31,7 @@ from labelproof.errors import BadInput
 from labelproof.nets.heads import linear, mlp
 from labelproof.training import settings as hp
 from labelproof.training.batches import Batch, View
-from labelproof.training.learner import SGD, Learner, Pair, mean_logits
+from labelproof.training.learner import Learner, Pair, logits_of_nets, sgd_of
 from labelproof.training.mixmatch import GivenLabels, Guess, pairs, parts, square_loss
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
@@ -66,7 +66,7 @@ class Mixed:
     labelled: int  # how many rows come from X
 
 
-@dataclass(frozen=True, kw_only=True)
+@hp.record
 class DPC:
     """Hyper-parameters; defaults are the paper's for CIFAR-10."""
 
@@ -118,7 +118,6 @@ class DPC:
     loss: Literal["edl", "ce"] = "edl"  # "ce" is the ablation without L_edl
 
     def __post_init__(self) -> None:
-        hp.check(self)
         if self.rows == "labelled" and self.lambda_u not in (0, "auto"):
             raise BadInput("DPC: rows='labelled' leaves no rows for L_uns; set lambda_u=0 with it.")
         if self.selector == "mirror" and self.criterion == "loss":
@@ -250,16 +249,10 @@ class DPC:
 
     def setup(self, run: Run) -> State:
         """Two networks; the second head exists only where a loss uses it."""
-        sgd = SGD(
-            lr=self.lr,
-            momentum=self.momentum,
-            weight_decay=self.weight_decay,
-            nesterov=self.nesterov,
-        )
         heads = {"label": linear, "mix": mlp} if self.second_head else {"label": linear}
         size, classes = run.task.size, run.task.num_classes
         return State(
-            learners=run.pair(sgd, **heads),
+            learners=run.pair(sgd_of(self, nesterov=self.nesterov), **heads),
             clean=torch.ones(size),
             outside=torch.zeros((size, classes) if self.start == "crossfit" else 0),
         )
@@ -372,9 +365,7 @@ class DPC:
         """Clean probabilities by the networks as they are at the end."""
         state.clean = torch.stack(self.splits(state, run)).mean(0)
 
-    def logits(self, state: State, x: Tensor) -> Tensor:
-        """Mean logits of the two networks, (B, C)."""
-        return mean_logits(state.learners, x)
+    logits = logits_of_nets
 
     def predict(self, state: State, x: Tensor) -> Tensor:
         """Calibrated probabilities of the mean logits, (B, C)."""

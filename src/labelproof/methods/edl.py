@@ -15,7 +15,6 @@ Shapes: B batch, C classes, N training examples.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 import torch
@@ -26,13 +25,14 @@ from labelproof import functional as fn
 from labelproof.nets.heads import linear
 from labelproof.training import settings as hp
 from labelproof.training.learner import OneNet, adam_or_sgd
+from labelproof.training.loop import given_label
 from labelproof.training.protocol import About, Logs, one_phase
 from labelproof.training.run import Run
 
 LEAST = 1e-30  # evidence below this is none
 
 
-@dataclass(frozen=True, kw_only=True)
+@hp.record
 class EDL:
     """Hyper-parameters; loss and evidence are the authors', the rest is that of cross-entropy."""
 
@@ -60,9 +60,6 @@ class EDL:
         10.0  # until the divergence has its full weight
     )
     divergence: hp.NonNegative = 1.0  # that full weight
-
-    def __post_init__(self) -> None:
-        hp.check(self)
 
     plan = one_phase
 
@@ -98,10 +95,7 @@ class EDL:
         """Mean α / Σα of the Dirichlet, (B, C)."""
         return fn.calibrated_softmax(self.log_evidence(logits), gamma=1.0)
 
-    def score(self, state: OneNet, run: Run) -> None:
-        """Clean probability: expected probability of the given label, (N,)."""
-        probs = self.probability(run.predict(state.learner.net))
-        state.clean = fn.of_label(probs, run.y)
+    score = given_label
 
     def predict(self, state: OneNet, x: Tensor) -> Tensor:
         """Expected class probabilities, (B, C)."""

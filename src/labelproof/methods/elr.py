@@ -27,7 +27,7 @@ from labelproof import functional as fn
 from labelproof.nets.heads import MultiHead, linear
 from labelproof.training import settings as hp
 from labelproof.training.batches import Batch
-from labelproof.training.learner import SGD, Learner, softmax_of_net
+from labelproof.training.learner import Learner, sgd_of, softmax_of_net
 from labelproof.training.protocol import About, Logs, one_phase
 from labelproof.training.run import Run
 
@@ -41,7 +41,7 @@ class State:
     clean: Tensor  # (N,) share of the given label in t
 
 
-@dataclass(frozen=True, kw_only=True)
+@hp.record
 class ELR:
     """Hyper-parameters; defaults are those of the released code for CIFAR-10, symmetric noise."""
 
@@ -69,16 +69,12 @@ class ELR:
     beta: hp.Share = 0.7  # β, how much of t is kept at each update
     lam: hp.NonNegative = 3.0  # λ, weight of the regulariser
 
-    def __post_init__(self) -> None:
-        hp.check(self)
-
     plan = one_phase
 
     def setup(self, run: Run) -> State:
         """One network with a linear head, and targets of 0."""
-        sgd = SGD(lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
         return State(
-            learner=run.learner(sgd, label=linear),
+            learner=run.learner(sgd_of(self), label=linear),
             targets=torch.zeros(run.task.size, run.task.num_classes, device=run.device),
             clean=torch.ones(run.task.size),
         )
@@ -135,7 +131,7 @@ class PairState:
     clean: Tensor  # (N,) share of the given label in t of both
 
 
-@dataclass(frozen=True, kw_only=True)
+@hp.record
 class ELRPlus:
     """Hyper-parameters; defaults are those of the released code for CIFAR-10, symmetric noise."""
 
@@ -160,9 +156,6 @@ class ELRPlus:
         40_000 / 352
     )  # "ramped": until it is reached
 
-    def __post_init__(self) -> None:
-        hp.check(self)
-
     plan = one_phase
 
     def setup(self, run: Run) -> PairState:
@@ -171,8 +164,7 @@ class ELRPlus:
 
     def side(self, run: Run) -> Side:
         """A network with a linear head, its copy, its targets."""
-        sgd = SGD(lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
-        learner = run.learner(sgd, label=linear)
+        learner = run.learner(sgd_of(self), label=linear)
         targets = torch.zeros(run.task.size, run.task.num_classes, device=run.device)
         return Side(learner, deepcopy(learner.net).requires_grad_(False), targets)
 

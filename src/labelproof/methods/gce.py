@@ -24,7 +24,7 @@ from torch import Tensor
 from labelproof import functional as fn
 from labelproof.nets.heads import MultiHead, linear
 from labelproof.training import settings as hp
-from labelproof.training.learner import SGD, Learner, softmax_of_net
+from labelproof.training.learner import Learner, sgd_of, softmax_of_net
 from labelproof.training.protocol import About, Logs, one_phase
 from labelproof.training.run import Run
 
@@ -41,7 +41,7 @@ class State:
     clean: Tensor  # (N,) probability of the given label
 
 
-@dataclass(frozen=True, kw_only=True)
+@hp.record
 class GCE:
     """Hyper-parameters; defaults are the paper's for CIFAR-10, not truncated."""
 
@@ -68,15 +68,11 @@ class GCE:
         0.0  # share that picks the pruning epoch; 0: latest
     )
 
-    def __post_init__(self) -> None:
-        hp.check(self)
-
     plan = one_phase
 
     def setup(self, run: Run) -> State:
         """One network with a linear head; every example is kept."""
-        sgd = SGD(lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
-        learner = run.learner(sgd, label=linear)
+        learner = run.learner(sgd_of(self), label=linear)
         held = int(self.hold_out * run.task.size) if self.truncate else 0
         order = torch.randperm(run.task.size, generator=run.rng)
         return State(

@@ -27,7 +27,7 @@ from labelproof.errors import BadInput
 from labelproof.nets.heads import linear
 from labelproof.training import settings as hp
 from labelproof.training.batches import Batch
-from labelproof.training.learner import Adam, Learner, Pair, copied, mean_softmax
+from labelproof.training.learner import Adam, Learner, Pair, copied, softmax_of_nets
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
 
@@ -50,7 +50,7 @@ class State:
     clean: Tensor  # (N,) half whether it is selected, half the given label's probability
 
 
-@dataclass(frozen=True, kw_only=True)
+@hp.record
 class INCV:
     """Hyper-parameters; defaults are those of the released code for CIFAR-10."""
 
@@ -76,7 +76,6 @@ class INCV:
     view: Literal["plain", "weak"] = "weak"
 
     def __post_init__(self) -> None:
-        hp.check(self)
         if self.validation >= self.epochs:
             raise BadInput(
                 "INCV: validation must leave epochs for the main training, not "
@@ -126,9 +125,7 @@ class INCV:
         """A network with Adam."""
         return run.learner(Adam(lr=self.lr, weight_decay=self.weight_decay), label=linear)
 
-    def predict(self, state: State, x: Tensor) -> Tensor:
-        """Mean of the two networks' probabilities, (B, C)."""
-        return mean_softmax(state.learners, x)
+    predict = softmax_of_nets
 
     # ---- noisy cross-validation ----
 

@@ -25,7 +25,7 @@ from labelproof.errors import BadInput
 from labelproof.nets.heads import linear
 from labelproof.training import settings as hp
 from labelproof.training.batches import mean_of_steps
-from labelproof.training.learner import SGD, Learner, softmax_of_net
+from labelproof.training.learner import SGD, Learner, sgd_of, softmax_of_net
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
 
@@ -43,7 +43,7 @@ class State:
     clean: Tensor  # (N,) mean of the history
 
 
-@dataclass(frozen=True, kw_only=True)
+@hp.record
 class JPL:
     """Hyper-parameters; defaults are those of the paper for CIFAR-10."""
 
@@ -71,7 +71,6 @@ class JPL:
     cut: hp.Share = 0.5  # mean probability from which a given label is clean
 
     def __post_init__(self) -> None:
-        hp.check(self)
         if 2 * self.final >= self.epochs:
             raise BadInput(
                 f"JPL: twice final must be smaller than epochs, not {self.final} of {self.epochs}."
@@ -95,10 +94,9 @@ class JPL:
 
     def setup(self, run: Run) -> State:
         """One network at a time."""
-        sgd = SGD(lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
         size, classes = run.task.size, run.task.num_classes
         return State(
-            run.learner(sgd, label=linear),
+            run.learner(sgd_of(self), label=linear),
             torch.full((size, HISTORY), torch.nan, device=run.device),
             F.one_hot(run.y, classes).float(),
             torch.ones(size, dtype=torch.bool, device=run.device),

@@ -38,7 +38,7 @@ class State:
     penalty: float = 0.0  # that predicted best in the first round
 
 
-@dataclass(frozen=True, kw_only=True)
+@hp.record
 class Linear:
     """Hyper-parameters."""
 
@@ -56,9 +56,6 @@ class Linear:
     )
     folds: Annotated[int, hp.Range(2)] = 5
     threshold: hp.Share = 0.5  # labels above it are kept
-
-    def __post_init__(self) -> None:
-        hp.check(self)
 
     def plan(self) -> tuple[Phase, ...]:
         """One phase of rounds."""

@@ -29,7 +29,7 @@ from labelproof.errors import BadInput
 from labelproof.functional.dirichlet import at_best_double
 from labelproof.nets.heads import MultiHead, linear
 from labelproof.training import settings as hp
-from labelproof.training.learner import SGD, Learner
+from labelproof.training.learner import Learner, sgd_of
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
 
@@ -50,7 +50,7 @@ class State:
     clean: Tensor  # (N,) probability that the given label is the true one
 
 
-@dataclass(frozen=True, kw_only=True)
+@hp.record
 class Forward:
     """Hyper-parameters; defaults are those of the released code for CIFAR-10."""
 
@@ -80,7 +80,6 @@ class Forward:
     clean_by: Literal["network", "bayes"] = "network"  # clean probability p_y | p_y T_yy / (p T)_y
 
     def __post_init__(self) -> None:
-        hp.check(self)
         if self.epochs < 2 and not self.transition:
             raise BadInput(
                 f"{type(self).__name__}: epochs must be at least 2, one to estimate the transition "
@@ -109,7 +108,7 @@ class Forward:
 
     def setup(self, run: Run) -> State:
         """Two networks with linear heads; held-out examples; T where it is declared."""
-        sgd = SGD(lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
+        sgd = sgd_of(self)
         first, second = run.learner(sgd, label=linear), run.learner(sgd, label=linear)
         n, c = run.task.size, run.task.num_classes
         read = invertible if self.inverts else fn.declared_transition
@@ -189,7 +188,7 @@ class Forward:
         return net(x).softmax(1)
 
 
-@dataclass(frozen=True, kw_only=True)
+@hp.record
 class Backward(Forward):
     """The same with the other correction."""
 

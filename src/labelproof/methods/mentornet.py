@@ -24,7 +24,7 @@ from labelproof import functional as fn
 from labelproof.errors import BadInput
 from labelproof.nets.heads import linear
 from labelproof.training import settings as hp
-from labelproof.training.learner import SGD, Adam, Learner, softmax_of_net
+from labelproof.training.learner import Adam, Learner, sgd_of, softmax_of_net
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
 
@@ -72,7 +72,7 @@ class State:
     clean: Tensor  # (N,) half the mentor's weight, half the given label's probability
 
 
-@dataclass(frozen=True, kw_only=True)
+@hp.record
 class MentorNet:
     """Hyper-parameters; defaults are those of the released predefined curriculum on CIFAR."""
 
@@ -106,7 +106,6 @@ class MentorNet:
     mentor_lr: hp.Positive = 0.1  # dd: of Adam; x 0.9 every 1,000 steps
 
     def __post_init__(self) -> None:
-        hp.check(self)
         if self.scout + self.record >= self.epochs or (self.kind == "dd") != (self.record > 0):
             raise BadInput(
                 "MentorNet: record must be above 0 for kind='dd' and 0 for others, and scout and "
@@ -141,8 +140,7 @@ class MentorNet:
 
     def student(self, run: Run) -> Learner:
         """A new student."""
-        sgd = SGD(lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
-        return run.learner(sgd, label=linear)
+        return run.learner(sgd_of(self), label=linear)
 
     def start_anew(self, state: State, run: Run) -> None:
         """A new student, and no memory of losses."""

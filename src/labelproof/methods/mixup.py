@@ -14,7 +14,6 @@ Shapes: B batch, C classes, N training examples.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import torch
@@ -23,12 +22,13 @@ from torch import Tensor
 from labelproof import functional as fn
 from labelproof.nets.heads import linear
 from labelproof.training import settings as hp
-from labelproof.training.learner import SGD, OneNet
+from labelproof.training.learner import OneNet, sgd_of
+from labelproof.training.loop import given_label
 from labelproof.training.protocol import About, Logs, one_phase
 from labelproof.training.run import Run
 
 
-@dataclass(frozen=True, kw_only=True)
+@hp.record
 class Mixup:
     """Hyper-parameters; defaults are those of the released code for CIFAR."""
 
@@ -56,9 +56,6 @@ class Mixup:
     gamma_c: hp.NonNegative = 10.0  # γ C of L_edl
     beta: hp.NonNegative = 0.5  # β of L_edl
 
-    def __post_init__(self) -> None:
-        hp.check(self)
-
     @property
     def objective(self) -> fn.Objective:
         """Loss and probabilities."""
@@ -68,8 +65,7 @@ class Mixup:
 
     def setup(self, run: Run) -> OneNet:
         """One network with a linear head."""
-        sgd = SGD(lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
-        return OneNet(run.learner(sgd, label=linear), torch.ones(run.task.size))
+        return OneNet(run.learner(sgd_of(self), label=linear), torch.ones(run.task.size))
 
     def train(self, state: OneNet, run: Run) -> Logs:
         """One epoch on mixed batches."""
@@ -92,10 +88,7 @@ class Mixup:
         )
         return weight * own + (1 - weight) * partner
 
-    def score(self, state: OneNet, run: Run) -> None:
-        """Clean probability: what the trained network gives the given label, (N,)."""
-        probs = self.objective.probability(run.predict(state.learner.net))
-        state.clean = fn.of_label(probs, run.y)
+    score = given_label
 
     def predict(self, state: OneNet, x: Tensor) -> Tensor:
         """Class probabilities of unmixed inputs, (B, C)."""

@@ -24,14 +24,14 @@ from typing import Annotated, ClassVar, Literal
 
 import torch
 from torch import Tensor
-from torch.func import functional_call
 
 from labelproof import functional as fn
 from labelproof.errors import BadInput
 from labelproof.nets.heads import MultiHead, linear
 from labelproof.training import settings as hp
 from labelproof.training.batches import Batch
-from labelproof.training.learner import SGD, Learner
+from labelproof.training.learner import Learner, called_with, sgd_of
+from labelproof.training.loop import given_label
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
 
@@ -48,7 +48,7 @@ class State:
     clean: Tensor  # (N,) probability of the given label by the teacher
 
 
-@dataclass(frozen=True, kw_only=True)
+@hp.record
 class MLNT:
     """Hyper-parameters; defaults are the paper's for CIFAR-10, one round."""
 
@@ -91,7 +91,6 @@ class MLNT:
     beta: hp.NonNegative = 0.5  # β of L_edl
 
     def __post_init__(self) -> None:
-        hp.check(self)
         if self.mentor_epochs >= self.epochs:
             raise BadInput(
                 "MLNT: mentor_epochs must be smaller than epochs, which counts those of the "
@@ -135,7 +134,7 @@ class MLNT:
 
     def setup(self, run: Run) -> State:
         """Student and mentor with linear heads; the teacher starts as a copy of the mentor."""
-        sgd = SGD(lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
+        sgd = sgd_of(self)
         student, mentor = run.learner(sgd, label=linear), run.learner(sgd, label=linear)
         teacher = deepcopy(mentor.net).requires_grad_(False)
         n = run.task.size
@@ -164,8 +163,7 @@ class MLNT:
         state.mentor.net.load_state_dict(state.teacher.state_dict())
         probs = self.objective.probability(run.predict(state.mentor.net))
         state.kept = run.trusted(fn.of_label(probs, run.y)) >= self.filter_below
-        sgd = SGD(lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
-        state.student = run.learner(sgd, label=linear)
+        state.student = run.learner(sgd_of(self), label=linear)
         self.begin(state, run)
 
     # ---- student and teacher ----
@@ -234,7 +232,7 @@ class MLNT:
     ) -> Tensor:
         """J_m of one imagined step, a scalar; a share 1/M of its derivatives joins the slopes."""
         moved = self.imagined_step(weights, loss)
-        distance = self.distance(forward(net, moved, x), target).mean()
+        distance = self.distance(called_with(net, moved, x), target).mean()
         for slope, more in zip(slopes, derivatives(distance, [*weights.values()]), strict=True):
             slope += more / self.synthetic
         return distance.detach()
@@ -258,10 +256,7 @@ class MLNT:
         """At an epoch of the mentor or of the student, of so many."""
         return fn.step_decay(self.lr, epoch, (round(self.decay_at * epochs),))
 
-    def score(self, state: State, run: Run) -> None:
-        """Clean probability: what the teacher gives the given label, (N,)."""
-        probs = self.objective.probability(run.predict(state.teacher))
-        state.clean = fn.of_label(probs, run.y)
+    score = given_label
 
     def predict(self, state: State, x: Tensor) -> Tensor:
         """Class probabilities by the teacher, (B, C)."""
@@ -282,13 +277,6 @@ def neighbour_labels(labels: Tensor, near: Tensor, share: float, rng: torch.Gene
     out = labels.clone()
     out[rows] = labels[near[rows, column]]
     return out
-
-
-def forward(net: MultiHead, weights: Mapping[str, Tensor], x: Tensor) -> Tensor:
-    """Logits (B, C) of the network with other weights; its running statistics stay as they are."""
-    buffers = {name: buffer.clone() for name, buffer in net.named_buffers()}
-    logits: Tensor = functional_call(net, {**weights, **buffers}, (x,))
-    return logits
 
 
 def derivatives(loss: Tensor, weights: Sequence[Tensor], again: bool = False) -> tuple[Tensor, ...]:

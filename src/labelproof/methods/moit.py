@@ -25,7 +25,7 @@ from labelproof.functional.contrast import label_votes, nearest_by_angle
 from labelproof.nets.heads import linear
 from labelproof.training import settings as hp
 from labelproof.training.batches import Batch, View
-from labelproof.training.learner import SGD, Learner, softmax_of_net
+from labelproof.training.learner import SGD, Learner, sgd_of, softmax_of_net
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
 
@@ -61,7 +61,7 @@ class Pairs:
     weight: Tensor  # (2B,) λ of the example itself
 
 
-@dataclass(frozen=True, kw_only=True)
+@hp.record
 class MOIT:
     """Hyper-parameters; defaults are those of MOIT+ in the released code for CIFAR."""
 
@@ -94,7 +94,7 @@ class MOIT:
     boot: hp.Share = 0.2  # part of the prediction in a bootstrapped target
 
     def __post_init__(self) -> None:
-        hp.check(self, "plus")
+        hp.check_shorter(self, "plus")
 
     @property
     def first(self) -> int:
@@ -110,10 +110,9 @@ class MOIT:
 
     def setup(self, run: Run) -> State:
         """One network with two heads, an empty memory."""
-        sgd = SGD(lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
         room = 2 * self.memory * run.task.num_classes
         return State(
-            run.learner(sgd, label=linear, embed=embedding),
+            run.learner(sgd_of(self), label=linear, embed=embedding),
             torch.zeros(room, WIDTH, device=run.device),
             torch.full((room,), -1, device=run.device),
             0,

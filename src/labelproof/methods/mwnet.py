@@ -14,20 +14,18 @@ Shapes: B batch, C classes, M examples with right labels, N training examples.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.func import functional_call
 
 from labelproof import functional as fn
 from labelproof.nets.heads import MultiHead, linear
 from labelproof.training import settings as hp
 from labelproof.training.batches import mean_of_steps
-from labelproof.training.learner import SGD, Adam, Learner, softmax_of_net
+from labelproof.training.learner import SGD, Adam, Learner, called_with, sgd_of, softmax_of_net
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
 
@@ -44,7 +42,7 @@ class State:
     clean: Tensor  # (N,) half the weight, half the given label's probability
 
 
-@dataclass(frozen=True, kw_only=True)
+@hp.record
 class MWNet:
     """Hyper-parameters; defaults are those of the released "stable" script, and a scout."""
 
@@ -74,7 +72,7 @@ class MWNet:
     every: hp.Count = 1  # steps between two updates of the weighing network
 
     def __post_init__(self) -> None:
-        hp.check(self, "scout")
+        hp.check_shorter(self, "scout")
 
     def plan(self) -> tuple[Phase, ...]:
         """Perhaps a look at the data first; then both networks."""
@@ -103,13 +101,7 @@ class MWNet:
 
     def new_learner(self, run: Run) -> Learner:
         """A network with its optimiser."""
-        sgd = SGD(
-            lr=self.lr,
-            momentum=self.momentum,
-            weight_decay=self.weight_decay,
-            nesterov=self.nesterov,
-        )
-        return run.learner(sgd, label=linear)
+        return run.learner(sgd_of(self, nesterov=self.nesterov), label=linear)
 
     predict = softmax_of_net
 
@@ -183,14 +175,14 @@ class MWNet:
         net = state.learner.net
         lr = state.learner.optimiser.param_groups[0]["lr"]
         params = dict(net.named_parameters())
-        losses = F.cross_entropy(forward(net, params, batch[0]), batch[1], reduction="none")
+        losses = F.cross_entropy(called_with(net, params, batch[0]), batch[1], reduction="none")
         weighted = (self.weights(state, losses) * losses).mean()
         slopes = torch.autograd.grad(weighted, list(params.values()), create_graph=True)
         moved = {
             name: value - lr * slope
             for (name, value), slope in zip(params.items(), slopes, strict=True)
         }
-        return F.cross_entropy(forward(net, moved, right[0]), right[1])
+        return F.cross_entropy(called_with(net, moved, right[0]), right[1])
 
     def score(self, state: State, run: Run) -> None:
         """Clean probability: mean of the weight and p_y, (N,)."""
@@ -198,13 +190,6 @@ class MWNet:
         with torch.no_grad():
             weights = state.weigher.net(losses[:, None]).squeeze(1).sigmoid()
         state.clean = run.trusted((weights + (-losses).exp()) / 2)
-
-
-def forward(net: MultiHead, weights: Mapping[str, Tensor], x: Tensor) -> Tensor:
-    """Logits (B, C) of the network with other weights; its running statistics stay as they are."""
-    buffers = {name: buffer.clone() for name, buffer in net.named_buffers()}
-    logits: Tensor = functional_call(net, {**weights, **buffers}, (x,))
-    return logits
 
 
 def smallest(losses: Tensor, labels: Tensor, count: int) -> Tensor:

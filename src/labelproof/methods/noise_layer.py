@@ -12,7 +12,6 @@ Shapes: B batch, C classes, F features, N training examples.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import torch
@@ -55,7 +54,7 @@ class FeatureChannel(Channel):
         return out
 
 
-@dataclass(frozen=True, kw_only=True)
+@hp.record
 class NoiseLayer:
     """Hyper-parameters; defaults are those of the released script, without its early stop."""
 
@@ -80,7 +79,7 @@ class NoiseLayer:
     noise_rate: hp.Share = 0.46  # start="declared": share of wrong labels, evenly over the others
 
     def __post_init__(self) -> None:
-        hp.check(self, "warmup")
+        hp.check_shorter(self, "warmup")
 
     def plan(self) -> tuple[Phase, ...]:
         """Without the noise layer, then with it."""

@@ -22,7 +22,7 @@ from labelproof import functional as fn
 from labelproof.errors import BadInput
 from labelproof.nets.heads import linear
 from labelproof.training import settings as hp
-from labelproof.training.learner import SGD, Learner, softmax_of_net
+from labelproof.training.learner import Learner, sgd_of, softmax_of_net
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
 
@@ -40,7 +40,7 @@ class State:
     clean: Tensor  # (N,) posterior of the lower of two Gaussians over the mean losses
 
 
-@dataclass(frozen=True, kw_only=True)
+@hp.record
 class O2U:
     """Hyper-parameters; defaults are those of the released code for CIFAR."""
 
@@ -67,7 +67,6 @@ class O2U:
     removed: hp.Share | Literal["mixture"] = "mixture"  # k, share removed, or by two Gaussians
 
     def __post_init__(self) -> None:
-        hp.check(self)
         if self.cyclic + self.final > self.epochs:
             raise BadInput(
                 f"O2U-Net: cyclic and final must fit into epochs, not {self.cyclic} and "
@@ -100,8 +99,7 @@ class O2U:
 
     def new_learner(self, run: Run) -> Learner:
         """A network with its optimiser."""
-        sgd = SGD(lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
-        return run.learner(sgd, label=linear)
+        return run.learner(sgd_of(self), label=linear)
 
     def start_anew(self, state: State, run: Run) -> None:
         """A new network for the kept labels."""

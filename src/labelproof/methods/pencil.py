@@ -24,7 +24,7 @@ from labelproof import functional as fn
 from labelproof.errors import BadInput
 from labelproof.nets.heads import linear
 from labelproof.training import settings as hp
-from labelproof.training.learner import SGD, Learner, softmax_of_net
+from labelproof.training.learner import Learner, sgd_of, softmax_of_net
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
 
@@ -40,7 +40,7 @@ class State:
     clean: Tensor  # (N,) what the label distribution gives the given label
 
 
-@dataclass(frozen=True, kw_only=True)
+@hp.record
 class PENCIL:
     """Hyper-parameters; defaults are those of the released code for CIFAR-10."""
 
@@ -68,7 +68,6 @@ class PENCIL:
     double_softmax: bool = False  # L_o as the released code has it
 
     def __post_init__(self) -> None:
-        hp.check(self)
         if self.warmup + self.joint > self.epochs:
             raise BadInput(
                 f"PENCIL: warmup and joint must fit into epochs, not {self.warmup} and "
@@ -86,9 +85,8 @@ class PENCIL:
 
     def setup(self, run: Run) -> State:
         """One network; label distributions at the given labels."""
-        sgd = SGD(lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
         labels = self.start * F.one_hot(run.y, run.task.num_classes).float()
-        return State(run.learner(sgd, label=linear), labels, torch.ones(run.task.size))
+        return State(run.learner(sgd_of(self), label=linear), labels, torch.ones(run.task.size))
 
     predict = softmax_of_net
 
@@ -148,8 +146,7 @@ class PENCIL:
 
 def correction(logits: Tensor, rows: Tensor) -> Tensor:
     """L_c: KL(f || y^d) of the prediction f from the label distribution, prediction first, (B,)."""
-    log_f, log_y = logits.log_softmax(1), rows.log_softmax(1)
-    return (log_f.exp() * (log_f - log_y)).sum(1)
+    return fn.kl_divergence(logits.log_softmax(1), rows.log_softmax(1))
 
 
 def entropy(logits: Tensor) -> Tensor:

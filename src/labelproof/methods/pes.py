@@ -29,7 +29,7 @@ from labelproof.errors import BadInput
 from labelproof.nets.heads import MultiHead, linear
 from labelproof.training import settings as hp
 from labelproof.training.batches import Batch
-from labelproof.training.learner import SGD, Learner, softmax_of_net
+from labelproof.training.learner import Learner, sgd_of, softmax_of_net
 from labelproof.training.mixmatch import Mixed, parts, square_loss
 from labelproof.training.optimisers import LightAdam
 from labelproof.training.protocol import About, Logs, Phase
@@ -48,7 +48,7 @@ class State:
     clean: Tensor  # (N,) of the given label and its strongest rival, the given label's share
 
 
-@dataclass(frozen=True, kw_only=True)
+@hp.record
 class PES:
     """Hyper-parameters; defaults are those of the released code for CIFAR-10."""
 
@@ -83,7 +83,6 @@ class PES:
     ramp: Annotated[hp.Positive, hp.Epochs()] = 16.0  # epochs until λ_u is reached
 
     def __post_init__(self) -> None:
-        hp.check(self)
         if self.early + self.renewing >= self.epochs:
             raise BadInput(
                 f"PES: early + renew must be smaller than epochs, not {self.early} + "
@@ -107,8 +106,7 @@ class PES:
 
     def setup(self, run: Run) -> State:
         """One network with a linear head."""
-        sgd = SGD(lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
-        learner = run.learner(sgd, label=linear)
+        learner = run.learner(sgd_of(self), label=linear)
         adam = LightAdam(learner.net.heads.parameters(), self.renew_lr)
         block = None
         if self.renew_block:

@@ -29,7 +29,7 @@ from labelproof.functional.mix import low_frequency_mask
 from labelproof.nets.heads import linear
 from labelproof.training import settings as hp
 from labelproof.training.batches import Batch, View
-from labelproof.training.learner import SGD, Learner, Pair, mean_logits
+from labelproof.training.learner import Learner, Pair, logits_of_nets, sgd_of
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
 
@@ -66,7 +66,7 @@ class Weights:
     rest: float  # β, of the examples that were not kept
 
 
-@dataclass(frozen=True, kw_only=True)
+@hp.record
 class ProMix:
     """Hyper-parameters; defaults are the released ones for CIFAR-10."""
 
@@ -101,9 +101,6 @@ class ProMix:
     alpha: hp.Positive = 4.0  # Beta(α, α) of mixup
     fmix_alpha: hp.NonNegative = 1.0  # the same of FMix, for images; 0 leaves it out
 
-    def __post_init__(self) -> None:
-        hp.check(self)
-
     def plan(self) -> tuple[Phase, ...]:
         """Warm-up, then selection and training at once."""
         rest = Phase("select and train", self.epochs - self.warmup, self.train, leave=self.score)
@@ -111,18 +108,17 @@ class ProMix:
 
     def setup(self, run: Run) -> State:
         """Two networks with two heads, all classes as frequent."""
-        sgd = SGD(lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
         heads = {MAIN: linear, PSEUDO: linear}
         classes = run.task.num_classes
         return State(
-            learners=run.pair(sgd, **heads),
+            learners=run.pair(sgd_of(self), **heads),
             shares=torch.full((2, 2, classes), 1 / classes, device=run.device),
             clean=torch.ones(run.task.size),
         )
 
     def predict(self, state: State, x: Tensor) -> Tensor:
         """Softmax of the main heads' mean logits, (B, C)."""
-        return mean_logits(state.learners, x).softmax(1)
+        return logits_of_nets(self, state, x).softmax(1)
 
     def warm_up(self, state: State, run: Run) -> Logs:
         """One epoch of both main heads on all given labels."""

@@ -21,7 +21,7 @@ from torch import Tensor
 from labelproof import functional as fn
 from labelproof.nets.heads import linear
 from labelproof.training import settings as hp
-from labelproof.training.learner import SGD, Learner, softmax_of_net
+from labelproof.training.learner import Learner, sgd_of, softmax_of_net
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
 
@@ -37,7 +37,7 @@ class State:
     clean: Tensor  # (N,) what the target gives the given label
 
 
-@dataclass(frozen=True, kw_only=True)
+@hp.record
 class SAT:
     """Hyper-parameters; defaults are those of the paper for CIFAR."""
 
@@ -59,9 +59,6 @@ class SAT:
     keep: hp.Share = 0.9  # α, part of a target that stays at each visit
     reverse: hp.NonNegative = 0.0  # weight of the reverse cross-entropy; 0.3 is the SCE variant
 
-    def __post_init__(self) -> None:
-        hp.check(self)
-
     def plan(self) -> tuple[Phase, ...]:
         """Given labels, then targets that adapt."""
         warmup = min(self.warmup, self.epochs)
@@ -72,9 +69,8 @@ class SAT:
 
     def setup(self, run: Run) -> State:
         """One network; targets at the given labels."""
-        sgd = SGD(lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
         targets = F.one_hot(run.y, run.task.num_classes).float()
-        return State(run.learner(sgd, label=linear), targets, torch.ones(run.task.size))
+        return State(run.learner(sgd_of(self), label=linear), targets, torch.ones(run.task.size))
 
     predict = softmax_of_net
 

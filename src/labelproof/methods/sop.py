@@ -26,7 +26,7 @@ from labelproof import functional as fn
 from labelproof.nets.heads import linear
 from labelproof.training import settings as hp
 from labelproof.training.batches import View
-from labelproof.training.learner import SGD, Learner
+from labelproof.training.learner import Learner, sgd_of
 from labelproof.training.protocol import About, Logs, one_phase
 from labelproof.training.run import Run
 
@@ -43,7 +43,7 @@ class State:
     clean: Tensor  # (N,) mean of p_y and of the part of the label that noise does not explain
 
 
-@dataclass(frozen=True, kw_only=True)
+@hp.record
 class SOP:
     """Hyper-parameters; defaults are the paper's for CIFAR-10, symmetric noise."""
 
@@ -74,9 +74,6 @@ class SOP:
     gamma_c: hp.NonNegative = 10.0  # γ C of L_edl
     beta: hp.NonNegative = 0.5  # β of L_edl
 
-    def __post_init__(self) -> None:
-        hp.check(self)
-
     @property
     def objective(self) -> fn.Objective:
         """Probabilities, and the divergence of L_edl."""
@@ -86,10 +83,9 @@ class SOP:
 
     def setup(self, run: Run) -> State:
         """One network with a linear head, and almost no noise."""
-        sgd = SGD(lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
         n, c = run.task.size, run.task.num_classes
         return State(
-            learner=run.learner(sgd, label=linear),
+            learner=run.learner(sgd_of(self), label=linear),
             u=(START * torch.randn(n, 1, generator=run.rng)).to(run.device),
             v=(START * torch.randn(n, c, generator=run.rng)).to(run.device),
             clean=torch.ones(n),
@@ -139,7 +135,7 @@ class SOP:
     def apart(self, weak: Tensor, strong: Tensor) -> Tensor:
         """KL(p of the weak view || p of the strong view), (B,)."""
         p, q = self.objective.log_probability(weak), self.objective.log_probability(strong)
-        return (p.exp() * (p - q)).sum(1)
+        return fn.kl_divergence(p, q)
 
     def noise(self, state: State, run: Run) -> Tensor:
         """How much of each given label is noise: the largest of U and V, (N,)."""
@@ -156,7 +152,7 @@ class SOP:
         return self.objective.probability(state.learner.net(x))
 
 
-@dataclass(frozen=True, kw_only=True)
+@hp.record
 class SOPPlus(SOP):
     """SOP+: SOP with consistency, balance and a cosine schedule."""
 

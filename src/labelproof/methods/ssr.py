@@ -26,7 +26,7 @@ from labelproof.functional.contrast import label_votes, nearest_by_angle
 from labelproof.nets.heads import linear
 from labelproof.training import settings as hp
 from labelproof.training.batches import Batch, View
-from labelproof.training.learner import SGD, Learner, OneNet, softmax_of_net
+from labelproof.training.learner import Learner, OneNet, sgd_of, softmax_of_net
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
 
@@ -57,7 +57,7 @@ class Chosen:
     given: Tensor  # (N,) vote for the given label / largest vote
 
 
-@dataclass(frozen=True, kw_only=True)
+@hp.record
 class SSR:
     """Hyper-parameters; defaults are those of SSR+ in the released code for CIFAR."""
 
@@ -85,19 +85,15 @@ class SSR:
     consistency: hp.NonNegative = 1.0  # λ_fc; 0 is SSR
     width: hp.Count = 128  # of what the consistency loss compares
 
-    def __post_init__(self) -> None:
-        hp.check(self)
-
     def plan(self) -> tuple[Phase, ...]:
         """One phase, from the first epoch on."""
         return (Phase("select and relabel", self.epochs, self.train, leave=self.score),)
 
     def setup(self, run: Run) -> OneNet:
         """One network; heads of the consistency loss only where it is used."""
-        sgd = SGD(lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
         compare = partial(Compared, width=self.width)
         heads = {"label": linear, "compare": compare} if self.consistency else {"label": linear}
-        return OneNet(run.learner(sgd, **heads), torch.ones(run.task.size))
+        return OneNet(run.learner(sgd_of(self), **heads), torch.ones(run.task.size))
 
     predict = softmax_of_net
 

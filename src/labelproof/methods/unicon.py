@@ -28,7 +28,7 @@ from labelproof.errors import BadInput
 from labelproof.nets.heads import linear
 from labelproof.training import settings as hp
 from labelproof.training.batches import Batch, View
-from labelproof.training.learner import SGD, Learner, TwoNets, mean_logits
+from labelproof.training.learner import Learner, TwoNets, logits_of_nets, sgd_of
 from labelproof.training.mixmatch import GivenLabels, Guess, Mixed, pairs, parts, square_loss
 from labelproof.training.protocol import About, Logs, Phase
 from labelproof.training.run import Run
@@ -56,7 +56,7 @@ class Split:
     given: Tensor  # (N,) probability of the given label
 
 
-@dataclass(frozen=True, kw_only=True)
+@hp.record
 class UniCon:
     """Hyper-parameters; defaults are those of CIFAR-10 with symmetric noise."""
 
@@ -101,7 +101,6 @@ class UniCon:
     beta: hp.NonNegative = 0.5  # β of L_edl
 
     def __post_init__(self) -> None:
-        hp.check(self)
         if self.rows == "labelled" and self.lambda_u not in (0, "auto"):
             raise BadInput(
                 "UniCon: rows='labelled' leaves no rows for L_U; set lambda_u=0 with it."
@@ -121,18 +120,15 @@ class UniCon:
 
     def setup(self, run: Run) -> TwoNets:
         """Two networks; the projection exists only where the contrastive loss uses it."""
-        sgd = SGD(lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
         heads = {"label": linear, "contrast": projection} if self.lambda_c else {"label": linear}
-        return TwoNets(run.pair(sgd, **heads), torch.ones(run.task.size))
+        return TwoNets(run.pair(sgd_of(self), **heads), torch.ones(run.task.size))
 
     @property
     def weight_u(self) -> float:
         """λ_u as a number."""
         return hp.settled("UniCon", "lambda_u", self.lambda_u)
 
-    def logits(self, state: TwoNets, x: Tensor) -> Tensor:
-        """Mean logits of the two networks, (B, C)."""
-        return mean_logits(state.learners, x)
+    logits = logits_of_nets
 
     def predict(self, state: TwoNets, x: Tensor) -> Tensor:
         """Probabilities of the mean logits, (B, C)."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 
 from labelproof.nets.heads import MultiHead
 from labelproof.nets.pretrained import Pretrained, layer_groups
@@ -35,6 +36,32 @@ class SGD:
             weight_decay=self.weight_decay,
             nesterov=self.nesterov and self.momentum > 0,
         )
+
+
+class Descent(Protocol):
+    """A method with the settings of plain gradient descent under their usual names."""
+
+    @property
+    def lr(self) -> float:
+        """Learning rate."""
+
+    @property
+    def momentum(self) -> float:
+        """Share of a step that is repeated in the next."""
+
+    @property
+    def weight_decay(self) -> float:
+        """Share of a weight that pulls it towards 0."""
+
+
+def sgd_of(method: Descent, nesterov: bool = False) -> SGD:
+    """Gradient descent with a method's settings."""
+    return SGD(
+        lr=method.lr,
+        momentum=method.momentum,
+        weight_decay=method.weight_decay,
+        nesterov=nesterov,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,9 +154,30 @@ class WithLearner(Protocol):
     learner: Learner
 
 
+class WithPair(Protocol):
+    """The state of a method that predicts by two networks, whatever else it keeps."""
+
+    learners: Pair
+
+
+# ---- what methods share word for word: a method writes `predict = softmax_of_net` ----
+
+
 def softmax_of_net(_method: object, state: WithLearner, x: Tensor) -> Tensor:
     """`predict` of a method with one network: its softmax, (B, C)."""
     return state.learner.net(x).softmax(1)
+
+
+def softmax_of_nets(_method: object, state: WithPair, x: Tensor) -> Tensor:
+    """`predict` of a method with two networks: the mean of their softmax, (B, C)."""
+    first, second = state.learners
+    return (first.net(x).softmax(1) + second.net(x).softmax(1)) / 2
+
+
+def logits_of_nets(_method: object, state: WithPair, x: Tensor) -> Tensor:
+    """`logits` of a method with two networks: the mean of theirs, (B, C)."""
+    first, second = state.learners
+    return (first.net(x) + second.net(x)) / 2
 
 
 def copied(learner: Learner) -> dict[str, Tensor]:
@@ -137,11 +185,8 @@ def copied(learner: Learner) -> dict[str, Tensor]:
     return {name: value.detach().clone() for name, value in learner.net.state_dict().items()}
 
 
-def mean_logits(pair: Pair, x: Tensor) -> Tensor:
-    """Mean logits of two networks, (B, C)."""
-    return (pair[0].net(x) + pair[1].net(x)) / 2
-
-
-def mean_softmax(pair: Pair, x: Tensor) -> Tensor:
-    """Mean softmax of two networks, (B, C)."""
-    return (pair[0].net(x).softmax(1) + pair[1].net(x).softmax(1)) / 2
+def called_with(net: MultiHead, weights: Mapping[str, Tensor], x: Tensor) -> Tensor:
+    """Logits (B, C) of the network with other weights; its running statistics stay as they are."""
+    buffers = {name: buffer.clone() for name, buffer in net.named_buffers()}
+    logits: Tensor = functional_call(net, {**weights, **buffers}, (x,))
+    return logits

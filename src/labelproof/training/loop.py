@@ -17,6 +17,7 @@ from labelproof.data.examples import Inputs
 from labelproof.data.task import Audit, Task
 from labelproof.errors import BadInput
 from labelproof.files import finite, write_text
+from labelproof.functional import of_label
 from labelproof.run_files import CHECKPOINT, METRICS
 from labelproof.training import checkpoint, ranks
 from labelproof.training.log import Reporter
@@ -135,6 +136,12 @@ def predict(
     _eval_mode(state)
     parts = forward_all(x, task, lambda v: method.predict(state, v), device, together=together)
     return collected(parts, len(x))
+
+
+def given_label(method: Method, state: Any, run: Run) -> None:
+    """`score` of a method whose clean probability is what it gives the given label, (N,)."""
+    probs = predict(method, state, run.task.x, run.task, run.device, run.ranks)
+    state.clean = of_label(probs, run.y)
 
 
 def evaluate(

@@ -79,7 +79,7 @@ class About:
 
 
 class Method(Protocol):
-    """A way to learn from noisy labels. Nothing to inherit; a frozen dataclass with these."""
+    """A way to learn from noisy labels. Nothing to inherit; a `settings.record` with these."""
 
     about: ClassVar[About]
 

@@ -1,9 +1,8 @@
 """Hyper-parameters: ranges and meanings written as types, one check, and `--set name=value`.
 
-A method is a frozen dataclass whose field types say what is allowed (`Share`, `Positive`, ...) and
-what others need to know of a setting (`BatchSize`, `Epochs`, `NoiseRate`, `Open`). `check` enforces
-the ranges when a record is made, `marked` finds the marks, and `read_changes` turns the user's text
-into values.
+A method is a `record` whose field types say what is allowed (`Share`, `Positive`, ...) and what
+others need to know of a setting (`BatchSize`, `Epochs`, `NoiseRate`, `Open`). Ranges are checked
+when one is made, `marked` finds the marks, and `read_changes` turns the user's text into values.
 """
 
 from __future__ import annotations
@@ -12,7 +11,17 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from types import UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    TypeVar,
+    Union,
+    dataclass_transform,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from labelproof.errors import BadInput
 from labelproof.messages import did_you_mean
@@ -117,16 +126,36 @@ def marked(record: Any, kind: type[T]) -> dict[str, T]:
     }
 
 
-def check(record: Any, *shorter: str) -> None:
-    """Refuse a value outside the range its type states, and parts of a run that have no end.
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+def record(kind: type[T]) -> type[T]:
+    """Make a class of settings a frozen dataclass whose values are checked when one is made.
 
-    A warm-up, and every setting that `shorter` names, must be smaller than `epochs`.
+    A `__post_init__` of its own runs after that, for what its types cannot say.
     """
+    more = vars(kind).get("__post_init__")
+
+    def checked(self: Any) -> None:
+        check(self)
+        if more is not None:
+            more(self)
+
+    if more is not None or not hasattr(kind, "__post_init__"):
+        kind.__post_init__ = checked  # type: ignore[attr-defined]
+    return dataclass(frozen=True, kw_only=True)(kind)
+
+
+def check(record: Any) -> None:
+    """Refuse a value outside the range its type states, and a warm-up that has no end."""
     hints = get_type_hints(type(record), include_extras=True)
     for name, value in settings_of(record).items():
         _check_value(type(record).__name__, name, value, hints[name])
     early = [name for name, mark in marked(record, Epochs).items() if mark.role == "warm-up"]
-    for name in (*early, *shorter):
+    check_shorter(record, *early)
+
+
+def check_shorter(record: Any, *names: str) -> None:
+    """Refuse parts of a run that are not shorter than all of it."""
+    for name in names:
         part = settings_of(record)[name]
         if part >= record.epochs:
             raise BadInput(
