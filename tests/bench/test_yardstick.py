@@ -158,6 +158,15 @@ def test_cleanlab_prunes_and_the_neighbours_only_judge(toy_spec):
     assert near["error_auroc"] == pytest.approx(by_hand(np.load(toy_spec.data)))
 
 
+def test_cleanlab_around_a_network_leaves_the_numbers_of_a_run(toy_spec):
+    pytest.importorskip("cleanlab")
+    found = summary_of(replace(toy_spec, method="ce", settings={"epochs": 3}), "cleanlab")
+    assert found["noise_rate_estimate"] == pytest.approx(found["suspects"] / 100)
+    assert found["error_ap_own"] == found["error_ap"]
+    assert found["accuracy"]["best"] >= found["accuracy"]["last"]
+    assert json.loads((toy_spec.out / "run.json").read_text())["settings"]["epochs"] == 3
+
+
 def by_hand(arrays) -> float:
     """AUROC of the share of the 30 nearest by cosine with another label, on the better scale."""
     x, y, best = arrays["x"], arrays["y"], (-1.0, 0.0)

@@ -165,15 +165,17 @@ NAMES = (
     "lambda_u",
     "yardstick",
 )
-CURVES = ("beta", "gamma")  # which share a file
+SHARED = {  # files with several experiments
+    **dict.fromkeys(("beta", "gamma"), "curves"),
+    **dict.fromkeys(("vectors", "images", "digits"), "every_method"),
+}
 
 
 def experiment(name: str) -> Experiment:
     """The experiment called `name`."""
     if name not in NAMES:
         raise BadInput(f"there is no experiment {name!r}; {nearest(name, list(NAMES))}.")
-    shared = name in CURVES
-    module = importlib.import_module(f"labelproof.bench.experiments.{'curves' if shared else name}")
-    found = module.EXPERIMENTS[name] if shared else module.EXPERIMENT
+    module = importlib.import_module(f"labelproof.bench.experiments.{SHARED.get(name, name)}")
+    found = module.EXPERIMENTS[name] if name in SHARED else module.EXPERIMENT
     assert isinstance(found, Experiment)
     return found

@@ -38,11 +38,7 @@ def run(maker: str, file: Path) -> None:
     from labelproof.runs.spec import read_spec
 
     spec = read_spec(msgspec.json.decode(file.read_bytes()), file)
-    if maker == "cleanlab":
-        from labelproof.bench.cleanlab_rival import run as run_cleanlab
-
-        run_cleanlab(spec)
-    elif maker != "fit":
+    if maker != "fit":
         from labelproof.bench.outside_rivals import run as run_rival
 
         run_rival(spec, maker)

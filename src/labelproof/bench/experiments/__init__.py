@@ -1,1 +1,1 @@
-"""A file for an experiment, or for two of one form; `NAMES` in `bench.asked` lists them all."""
+"""A file for an experiment, or for several of one form; `NAMES` in `bench.asked` lists all."""
