@@ -69,7 +69,8 @@ def fit(
         from labelproof.cli.fit import fit_spec
         from labelproof.cli.specs import spec_from
 
-    fit_spec(spec_from(ctx), command=tuple(sys.argv), multilabel=multilabel, resume=resume)
+    command = ("labelproof", *sys.argv[1:])  # however it was started
+    fit_spec(spec_from(ctx), command=command, multilabel=multilabel, resume=resume)
 
 
 def plan(

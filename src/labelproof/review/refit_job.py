@@ -1,4 +1,4 @@
-"""Fitting again from the page: a spec that a process in the background carries out."""
+"""Fitting again from the page: the command that a person would type, in the background."""
 
 from __future__ import annotations
 
@@ -6,18 +6,15 @@ import shlex
 import signal
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from labelproof.errors import BadInput
-from labelproof.files import write_json
-from labelproof.run_files import REFIT, REFIT_LOG
+from labelproof.run_files import REFIT_LOG
 from labelproof.runs.folder import free_name, history_so_far
 from labelproof.runs.reviewed import Reviewed
-from labelproof.runs.spec import RunSpec, load_spec
+from labelproof.runs.spec import load_spec
 
-CHILD = "labelproof.cli.fit_child"  # the module that fits; its output is the log
 PATIENCE = 10.0  # seconds an interrupted fit has to save what it has
 
 
@@ -31,30 +28,31 @@ class Again:
 
     def command(self) -> str:
         """What a person would type to the same end."""
-        run, out = shlex.quote(str(self._review.folder)), shlex.quote(str(self._out))
-        data = f"{shlex.quote(self._review.named)} " if self._review.named else ""
-        return f"labelproof fit {data}--from {run} --reviewed {run} --out {out}"
+        return shlex.join(["labelproof", *self._words()])
 
-    def spec(self) -> RunSpec:
+    def _words(self) -> list[str]:
         """The run's own spec with the reviewed labels, into a folder of its own."""
-        spec = load_spec(self._review.folder, self._review.named)
-        if spec.data is None:
+        run, data = str(self._review.folder), self._review.named
+        named = [data] if data else []
+        return ["fit", *named, "--from", run, "--reviewed", run, "--out", str(self._out)]
+
+    def _check_data(self) -> None:
+        """Refuse a run that does not say where its data is, before a process begins."""
+        if load_spec(self._review.folder, self._review.named).data is None:
             raise BadInput(
                 f"{self._review.folder} does not say where its data is; name it: "
                 f"labelproof review {self._review.folder} --data DATA"
             )
-        return replace(spec, reviewed=self._review.folder, out=self._out)
 
     def start(self) -> None:
         """Start the fit, unless one runs already."""
         if self._process and self._process.poll() is None:
             raise BadInput("a fit is running already.")
+        self._check_data()
         self._out = self._free()
-        job = self._review.folder / REFIT
-        write_json(job, {"spec": self.spec().describe(), "command": self.command()})
         with (self._review.folder / REFIT_LOG).open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", CHILD, str(job)],
+                [sys.executable, "-m", "labelproof", *self._words()],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

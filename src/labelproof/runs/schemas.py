@@ -11,6 +11,7 @@ Share = Annotated[float, Meta(ge=0, le=1)]
 Names = Annotated[list[str], Meta(min_length=1, max_length=10**6)]
 Finite = Annotated[float, Meta(ge=-1e15, le=1e15)]
 Number = Finite | None  # what is not finite is written as null
+BASE64 = "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
 
 
 class TaskRecord(Struct):
@@ -66,13 +67,6 @@ class AnyRecord(Struct):
     data: dict[str, Any] | None = None
     spec: dict[str, Any] | UnsetType = UNSET
     reading: dict[str, Any] | None = None
-
-
-class RefitRecord(Struct):
-    """fit-again.json; a spec checks itself."""
-
-    spec: dict[str, Any]
-    command: str
 
 
 class RunRecord(Struct):
@@ -272,6 +266,23 @@ class BesideRecord(Struct):
     similar: list[list[Count]]
 
 
+class PictureRecord(Struct):
+    """health.json: a small picture."""
+
+    data: Annotated[str, Meta(pattern=BASE64, max_length=2**20)]
+    kind: Literal["image/png", "image/jpeg"]
+    width: Annotated[int, Meta(ge=1, le=2**12)]
+    height: Annotated[int, Meta(ge=1, le=2**12)]
+
+
+class TestedRecord(Struct):
+    """health.json: a test example."""
+
+    label: str = ""
+    text: str | None = None
+    picture: PictureRecord | None = None
+
+
 class EntryRecord(Struct):
     """health.json: one example or class."""
 
@@ -280,6 +291,7 @@ class EntryRecord(Struct):
     other: Any = None
     label: str = ""
     examples: list[Count] = []  # of a class
+    test: TestedRecord | None = None  # the test example beside it
 
 
 class FindingRecord(Struct):
