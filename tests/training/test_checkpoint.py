@@ -109,6 +109,29 @@ def test_a_checksum_that_does_not_fit_is_refused(path):
     assert "checksum differs" in refused(path)
 
 
+def test_lists_that_hold_themselves_or_swell_are_refused(path):
+    level: list[Any] = [0]
+    for _ in range(60):
+        level = [level, level]
+    circle: list[Any] = []
+    circle.append(circle)
+    for state in (level, circle):
+        torch.save({"format": checkpoint.FORMAT, "digest": "", "state": state}, path)
+        assert "holds more than its bytes could" in refused(path)
+
+
+@pytest.mark.parametrize("state", [{1, 2}, torch.eye(2).to_sparse(), bytearray(3), 1j])
+def test_values_that_are_never_saved_are_refused(path, state):
+    torch.save({"format": checkpoint.FORMAT, "digest": "", "state": state}, path)
+    assert "it holds a" in refused(path)
+
+
+def test_a_list_in_two_places_is_saved(path):
+    betas = [0.9, 0.99]
+    checkpoint.save(path, {"state": {"one": betas, "two": betas}})
+    assert checkpoint.load(path)["state"] == {"one": betas, "two": betas}
+
+
 class Malicious:
     """Makes a file when it is unpickled."""
 

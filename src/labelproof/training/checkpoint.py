@@ -19,13 +19,13 @@ from labelproof.training.learner import Learner
 
 FORMAT = 2  # 2: carries a digest of its content
 LARGEST = 2**36  # bytes
+PLAIN = (Tensor, str, bytes, int, float, type(None))  # bool is an int
 
 
 def save(path: Path, content: Mapping[str, Any]) -> None:
     """Write a checkpoint aside, then rename it into place."""
-    plain = {key: _unshared(value) for key, value in content.items()}
     whole = io.BytesIO()  # in memory first: of a full disk, PyTorch's own writer says nothing
-    torch.save({"format": FORMAT, "digest": digest(plain), **plain}, whole)
+    torch.save({"format": FORMAT, "digest": digest(content), **content}, whole)
     with written_whole(path, path.with_suffix(PARTIAL)) as aside:
         aside.write_bytes(whole.getbuffer())
 
@@ -37,7 +37,9 @@ def load(path: Path) -> dict[str, Any]:
         BadInput: If it is no checkpoint, or one bit of it has changed.
     """
     try:
-        content = read_saved(read_regular(path, LARGEST))
+        data = read_regular(path, LARGEST)
+        content = read_saved(data)
+        _check_parts(content, len(data))
     except ValueError as error:  # of which Refused and BadInput are kinds
         reason = str(error).split(";")[0]
         raise BadInput(
@@ -83,13 +85,23 @@ def digest(value: Any) -> str:
     return found.hexdigest()
 
 
-def _unshared(value: Any) -> Any:
-    """The value with dicts and lists of its own: a reader takes none that stand in two places."""
-    if isinstance(value, Mapping):
-        return {key: _unshared(item) for key, item in value.items()}
-    if isinstance(value, tuple):
-        return tuple(_unshared(item) for item in value)
-    return [_unshared(item) for item in value] if isinstance(value, list) else value
+def _check_parts(content: Any, most: int) -> None:
+    """Refuse other values than those that are saved, and lists that hold themselves or swell.
+
+    Raises:
+        ValueError: With the reason as half a sentence.
+    """
+    left, count = [content], 1
+    while left:
+        part = left.pop()
+        inner = part.values() if isinstance(part, Mapping) else part
+        if isinstance(part, Mapping | list | tuple):
+            count += len(part)
+            if count > most:
+                raise ValueError("it holds more than its bytes could")
+            left.extend(inner)
+        elif not isinstance(part, PLAIN) or (isinstance(part, Tensor) and part.is_sparse):
+            raise ValueError(f"it holds a {type(part).__name__}")
 
 
 def pack(value: Any) -> Any:

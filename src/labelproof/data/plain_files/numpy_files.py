@@ -14,8 +14,6 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from labelproof.data.plain_files.opcodes import Refused
-
 Array = npt.NDArray[Any]
 HEADER = 10_000  # letters of a header
 LARGEST = 2**36  # bytes of one array
@@ -24,6 +22,10 @@ LARGE = 2**30  # bytes of an array from which on it must not be packed tighter t
 TIGHT = 100  # times
 LAST_LETTER, SURROGATES = 0x10FFFF, 0xD800 >> 11  # of Unicode; the latter are no letters
 PLAIN = "biufcUSmM"  # kinds of types that hold no objects and no records
+
+
+class Refused(ValueError):
+    """The file is damaged, or holds something other than plain data."""
 
 
 @dataclass(frozen=True, kw_only=True)

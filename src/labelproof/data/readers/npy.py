@@ -11,8 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from labelproof.data.examples import Examples, Inputs
-from labelproof.data.plain_files.numpy_files import LARGEST, Shape, read_npy, read_shape
-from labelproof.data.plain_files.opcodes import Refused
+from labelproof.data.plain_files.numpy_files import (
+    LARGEST,
+    Refused,
+    Shape,
+    read_npy,
+    read_shape,
+)
 from labelproof.data.readers.arrays import as_inputs, from_arrays
 from labelproof.data.readers.column_roles import assign, usual_ids, with_usual_id
 from labelproof.data.readers.delimited import layout

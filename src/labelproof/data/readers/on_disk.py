@@ -20,8 +20,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from labelproof.data.plain_files.numpy_files import Shape, read_shape
-from labelproof.data.plain_files.opcodes import Refused
+from labelproof.data.plain_files.numpy_files import Refused, Shape, read_shape
 
 KEPT = {"float16": torch.float16, "float32": torch.float32}  # types that need no conversion
 LOCAL_HEADER = struct.Struct("<4s22xHH")  # of a member: signature, length of name and of extras
