@@ -16,7 +16,7 @@ import torch
 
 from labelproof import report
 from labelproof.data.encoders.apply import encoded
-from labelproof.data.encoders.choose import AUTO, NONE
+from labelproof.data.encoders.picture_encoding import AUTO, NONE
 from labelproof.data.examples import Examples
 from labelproof.data.readers import Progress, load
 from labelproof.data.readers.duplicates import trained_on
@@ -319,7 +319,8 @@ def _write(parts: Assembled, ended: Judged, record: Mapping[str, Any]) -> None:
     assert out is not None
     rows = ended.table.rows(parts.data.ids)
     runfolder.finish(out, ended, parts.data, rows, record)
-    report.finish(out, ended, parts.prepared.audit, parts.data, rows)
+    test = parts.test or parts.data.test
+    report.finish(out, ended, parts.prepared.audit, parts.data, rows, test)
     runfolder.tidy(out)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -60,6 +61,32 @@ def test_near_duplicates_and_leaks_are_listed(run: Path) -> None:
         rows = list(csv.DictReader(file))
     assert {"kind", "index", "id", "other", "score"} == set(rows[0])
     assert any(row["kind"] == "test examples in training" for row in rows)
+
+
+def test_leaked_test_examples_are_shown_by_file_and_with_their_picture(tmp_path: Path) -> None:
+    data, run = tmp_path / "pictures", tmp_path / "run"
+    picture_folder(data / "train")
+    picture_folder(data / "test", per_class=4)
+    (data / "train" / "red" / "broken.png").unlink()
+    (data / "test" / "red" / "broken.png").unlink()
+    (data / "test" / "red" / "twin.png").write_bytes((data / "train/blue/6.png").read_bytes())
+    words = ["fit", str(data), "--method", "ce", "--epochs", "2", "--encoder", "none"]
+    told = CliRunner().invoke(app, [*words, "--out", str(run)])
+    assert told.exit_code == 0, told.output
+    entries = {one["other"]: one for one in _finding(run, "test examples in training")["entries"]}
+    assert {"red/twin.png", "blue/0.png"} <= set(entries)
+    with (run / "health.csv").open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["kind"] == "test examples in training"]
+    assert {"red/twin.png", "blue/0.png"} <= {row["other"] for row in rows}
+    shown = [one for one in entries.values() if one.get("test")]
+    assert len(shown) == min(8, len(entries))
+    page = (run / "report.html").read_text()
+    for one in shown:
+        assert f"test example {one['other']}: labelled" in page
+        assert one["test"]["picture"]["data"] in page
+    shutil.rmtree(data)  # the pictures of test data need nothing but the run folder
+    assert CliRunner().invoke(app, ["report", str(run)]).exit_code == 0
+    assert shown[0]["test"]["picture"]["data"] in (run / "report.html").read_text()
 
 
 def _contradicting(tmp_path: Path) -> tuple[Path, np.ndarray]:

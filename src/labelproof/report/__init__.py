@@ -19,11 +19,21 @@ from labelproof.run_files import REPORT
 __all__ = ["finish", "write"]
 
 
-def finish(folder: Path, ended: Judged, audit: Audit, train: Examples, rows: LabelRows) -> Path:
-    """Write report.json and report.html at the end of a run; returns the report's path."""
+def finish(
+    folder: Path,
+    ended: Judged,
+    audit: Audit,
+    train: Examples,
+    rows: LabelRows,
+    test: Examples | None = None,
+) -> Path:
+    """Write report.json and report.html at the end of a run; returns the report's path.
+
+    `test` is the test data as it was read, whose names and pictures the report shows.
+    """
     write_measured(folder, ended.calibrated, audit, train)
     write_beside(folder, ended, train, rows)
-    write_health(folder, ended, audit, train)
+    write_health(folder, ended, audit, train, test)
     return _write(gather(folder, rows), train, None)
 
 

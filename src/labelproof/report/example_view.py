@@ -47,6 +47,16 @@ class Picture:
         return f"data:{self.kind};base64,{base64.b64encode(self.data).decode()}"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Example:
+    """One example as it was given."""
+
+    name: str
+    label: str
+    picture: Picture | None
+    text: str | None
+
+
 class Shown:
     """Shows examples by their index in training; this one has nothing to show."""
 

@@ -26,6 +26,7 @@ from labelproof.judging.link import entropy, vacuity
 from labelproof.judging.verdict import Judged
 from labelproof.report.findings import Finding, finding_of, listed
 from labelproof.report.health_pictures import CHUNK, picture_findings
+from labelproof.report.leaked import leaks_finding
 from labelproof.run_files import HEALTH, HEALTH_LIST
 
 MOST = 20_000  # examples compared with each other
@@ -36,9 +37,11 @@ BLANK = 0.5  # share of the cells of a row from which on it is listed
 EDGE = 12  # of the thumbnails that stand for pictures
 
 
-def write_health(folder: Path, ended: Judged, audit: Audit, train: Examples) -> None:
+def write_health(
+    folder: Path, ended: Judged, audit: Audit, train: Examples, test: Examples | None = None
+) -> None:
     """Write health.json for the report and health.csv, a row an affected example."""
-    found = list(measure(ended, audit, train))
+    found = list(measure(ended, audit, train, test))
     groups = _groups(ended, train)
     content = {
         "findings": [f.describe() for f in found],
@@ -57,7 +60,9 @@ def _row(kind: str, entry: dict[str, Any], names: Sequence[str] | None) -> tuple
     return (kind, place, name, safe(str(entry.get("other", ""))), f"{entry['score']:.6g}")
 
 
-def measure(ended: Judged, audit: Audit, train: Examples) -> Iterable[Finding]:
+def measure(
+    ended: Judged, audit: Audit, train: Examples, tested: Examples | None = None
+) -> Iterable[Finding]:
     """Every kind of problem that was looked for, found or not."""
     task, classes = ended.result.task, ended.result.task.classes
     rows = compared(len(train))
@@ -73,7 +78,8 @@ def measure(ended: Judged, audit: Audit, train: Examples) -> Iterable[Finding]:
             test = compared(len(audit.test_x))
             close = health.neighbours(_vectors(audit.test_x, test), vectors, 1)
             found = health.leaks(close, limit)
-            yield _leaks([(int(test[a]), place[b], apart) for a, b, apart in found], len(test))
+            pairs = [(int(test[a]), place[b], apart) for a, b, apart in found]
+            yield leaks_finding(pairs, len(test), audit, classes, tested)
         far = health.outliers(near)
         yield finding_of("outliers", listed([(place[row], score) for row, score in far]), len(rows))
         yield _ordered(ended, train, vectors, near, rows)
@@ -176,11 +182,6 @@ def _ordered(
         near = health.neighbours(vectors[:, ~counts]) if counts.any() else near
     found = [(int(rows[row]), share) for row, share in regions.in_order(near, groups)]
     return finding_of("order of rows", listed(found), len(rows))
-
-
-def _leaks(pairs: Sequence[tuple[int, int, float]], size: int) -> Finding:
-    entries = [{"index": b, "other": f"test {a}", "score": d} for a, b, d in pairs]
-    return finding_of("test examples in training", entries, size, len({row for row, _, _ in pairs}))
 
 
 def _missing(gaps: Tensor) -> Finding:

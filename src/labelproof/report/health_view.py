@@ -8,8 +8,9 @@ from typing import Any
 
 from markupsafe import Markup
 
-from labelproof.report.example_view import Picture, Shown, shorten
+from labelproof.report.example_view import Example, Shown, shorten
 from labelproof.report.facts import Facts
+from labelproof.report.leaked import leaked_example
 from labelproof.report.plots import class_shares
 from labelproof.report.sentences import many
 
@@ -30,16 +31,6 @@ SAID = {  # of a score, by kind
     "split class": "the groups lie {:.1f} times their own spread apart",
     "overlapping classes": "exchanged both ways: {:.0%}",
 }
-
-
-@dataclass(frozen=True, kw_only=True)
-class Example:
-    """One example of an entry, as it was given."""
-
-    name: str
-    label: str
-    picture: Picture | None
-    text: str | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,8 +110,11 @@ def _entry(
         return Entry(name=f"{one.get('class', '')}{words}", said=_said(kind, one), examples=own)
     rows = [index, *([other] if isinstance(other, int) and 0 <= other < size else [])]
     words = "model:" if kind == "contradicted labels" else "like"  # an example of the test data
-    beside = f"{words} {other}" if isinstance(other, str) else ""
-    return Entry(name=beside, said=_said(kind, one), examples=[example(row) for row in rows])
+    beside = f"{words} {other}" if isinstance(other, str) and not one.get("test") else ""
+    examples = [example(row) for row in rows]
+    if one.get("test"):
+        examples.append(leaked_example(str(other), one["test"]))
+    return Entry(name=beside, said=_said(kind, one), examples=examples)
 
 
 def _said(kind: str, one: Mapping[str, Any]) -> str:
