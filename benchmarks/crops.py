@@ -22,8 +22,8 @@ from PIL import Image
 from torch import Tensor
 
 from labelproof import pipeline
-from labelproof.data.encoders.choose import BUILT_IN, DEFAULT
 from labelproof.data.encoders.encode import encode
+from labelproof.data.encoders.picture_encoding import BUILT_IN, DEFAULT
 from labelproof.data.examples import Examples, Resident
 from labelproof.data.readers import SourceOptions, load
 from labelproof.data.task import Strong

@@ -25,8 +25,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import cross_val_score
 
-from labelproof.data.encoders.choose import BUILT_IN, DEFAULT
 from labelproof.data.encoders.encode import BATCH, encode
+from labelproof.data.encoders.picture_encoding import BUILT_IN, DEFAULT
 from labelproof.data.encoders.texts import fit_texts, use_minilm
 from labelproof.data.examples import Resident
 from labelproof.data.readers import load

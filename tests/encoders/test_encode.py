@@ -14,10 +14,9 @@ from photos import encoder_file
 
 from labelproof.data.encoders import encode as encoding
 from labelproof.data.encoders.apply import glance
-from labelproof.data.encoders.choose import picture_encoder
 from labelproof.data.encoders.encode import encode, encoding_key
 from labelproof.data.encoders.encoder_protocol import Batch, InputRule, Vectors
-from labelproof.data.encoders.picture_encoding import encode_pictures
+from labelproof.data.encoders.picture_encoding import encode_pictures, picture_encoder
 from labelproof.data.examples import Examples, Repeated, Resident
 from labelproof.errors import BadInput
 

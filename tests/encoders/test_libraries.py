@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from labelproof.data.encoders.choose import picture_encoder
+from labelproof.data.encoders.picture_encoding import picture_encoder
 from labelproof.errors import BadInput
 
 PICTURES = np.random.default_rng(0).integers(0, 256, (2, 20, 30, 3), dtype=np.uint8)

@@ -9,8 +9,8 @@ import onnx
 import pytest
 from photos import encoder_file
 
-from labelproof.data.encoders.choose import picture_encoder
 from labelproof.data.encoders.onnx_graphs import session
+from labelproof.data.encoders.picture_encoding import picture_encoder
 from labelproof.errors import BadInput
 
 PICTURES = np.random.default_rng(0).integers(0, 256, (3, 12, 16, 3), dtype=np.uint8)

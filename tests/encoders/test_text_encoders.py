@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from labelproof.cli import plan_lines
-from labelproof.data.encoders import text_choice
-from labelproof.data.encoders.apply import Glance, encoded
+from labelproof.data.encoders import apply
+from labelproof.data.encoders.apply import Glance, encoded, texts_standing_for
 from labelproof.data.encoders.saved import load_encoder, save_encoder
-from labelproof.data.encoders.text_choice import texts_standing_for
 from labelproof.data.encoders.texts import JoinedTexts, TransformerEncoder, minilm_folder
 from labelproof.data.examples import Examples
 from labelproof.data.readers import from_arrays
@@ -66,7 +65,7 @@ def test_held_out_labels_choose_and_the_choice_is_said() -> None:
 def test_words_are_enough_where_no_sentence_encoder_is_installed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(text_choice, "minilm_folder", lambda: None)
+    monkeypatch.setattr(apply, "minilm_folder", lambda: None)
     before = read()
     assert encoded(before, "auto") is before
     assert encoded(before, "tf-idf") is before

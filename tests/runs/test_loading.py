@@ -17,8 +17,7 @@ from saved_runs import SMALL, copied, images, vectors
 from cases import CASES
 from fitting import fit
 from labelproof import BadInput, load_model
-from labelproof.data.encoders.choose import LITE0
-from labelproof.data.encoders.picture_encoding import encode_pictures
+from labelproof.data.encoders.picture_encoding import LITE0, encode_pictures
 from labelproof.data.examples import Resident
 from labelproof.data.readers.arrays import from_arrays
 from labelproof.judging.link import Link

@@ -21,8 +21,7 @@ from labelproof.bench.prepared_data import (
     tiny_images,
 )
 from labelproof.data.readers import SourceOptions
-from labelproof.data.readers.published.cifar import CIFAR10, CIFAR100
-from labelproof.data.readers.published.humans import FOLDERS, SETS
+from labelproof.data.readers.published.cifar import CIFAR10, CIFAR100, FOLDERS, SETS
 from labelproof.data.readers.published.locate import locate
 from labelproof.errors import BadInput
 from labelproof.methods import METHODS

@@ -15,11 +15,10 @@ from rich.table import Table
 
 from labelproof.cli.read_data import read
 from labelproof.cli.specs import spec_from
-from labelproof.data.encoders.choose import AUTO, BUILT_IN, DEFAULT
+from labelproof.data.encoders.apply import WORDS
 from labelproof.data.encoders.efficientnet_lite import LiteEncoder
 from labelproof.data.encoders.encode import BATCH
-from labelproof.data.encoders.picture_encoding import PictureEncoding
-from labelproof.data.encoders.text_choice import WORDS
+from labelproof.data.encoders.picture_encoding import AUTO, BUILT_IN, DEFAULT, PictureEncoding
 from labelproof.data.encoders.texts import (
     MINILM,
     fit_texts,

@@ -19,11 +19,9 @@ from rich.console import Console
 from labelproof import pipeline
 from labelproof.cli.read_data import read_like, read_raw
 from labelproof.cli.specs import spec_from
-from labelproof.data.encoders.apply import Glance, glance
-from labelproof.data.encoders.choose import AUTO, DEFAULT, NONE
+from labelproof.data.encoders.apply import BOTH, WORDS, Glance, glance
 from labelproof.data.encoders.columns import Column, TableEncoder
-from labelproof.data.encoders.picture_encoding import PictureEncoding
-from labelproof.data.encoders.text_choice import BOTH, WORDS
+from labelproof.data.encoders.picture_encoding import AUTO, DEFAULT, NONE, PictureEncoding
 from labelproof.data.encoders.texts import MINILM, AnyTexts, TextEncoder, minilm_folder
 from labelproof.data.examples import Examples
 from labelproof.data.readers.duplicates import find_duplicates, trained_on

@@ -19,7 +19,7 @@ from rich.progress import (
 from rich.text import Text
 
 from labelproof import pipeline
-from labelproof.data.encoders.choose import AUTO, DEFAULT
+from labelproof.data.encoders.picture_encoding import AUTO, DEFAULT
 from labelproof.data.encoders.texts import MINILM, AnyTexts
 from labelproof.data.examples import Examples
 from labelproof.data.readers import SourceOptions, load

@@ -36,7 +36,7 @@ from importlib import resources
 from typing import Any, TypeVar
 
 from labelproof.data.examples import Kind
-from labelproof.data.readers.published.humans import SETS
+from labelproof.data.readers.published.cifar import SETS
 from labelproof.data.task import Views
 from labelproof.errors import BadInput
 from labelproof.messages import closest, did_you_mean

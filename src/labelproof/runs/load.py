@@ -17,8 +17,12 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
-from labelproof.data.encoders.choose import BUILT_IN
-from labelproof.data.encoders.picture_encoding import PictureEncoding, encode_like, without_vectors
+from labelproof.data.encoders.picture_encoding import (
+    BUILT_IN,
+    PictureEncoding,
+    encode_like,
+    without_vectors,
+)
 from labelproof.data.encoders.texts import MINILM, JoinedTexts, TransformerEncoder
 from labelproof.data.examples import Encoder, Examples
 from labelproof.data.readers import from_arrays, load_like

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 
 from labelproof.csv_files import converted, read_columns
+from labelproof.data.encoders.apply import texts_standing_for
 from labelproof.data.encoders.picture_encoding import standing_for
 from labelproof.data.encoders.saved import load_encoder
-from labelproof.data.encoders.text_choice import texts_standing_for
 from labelproof.data.encoders.texts import TextEncoder
 from labelproof.data.examples import Examples, without
 from labelproof.data.readers import Progress, load

@@ -26,8 +26,7 @@ from sklearn.utils.validation import (
 from torch import nn
 
 from labelproof.data.encoders.apply import encoded
-from labelproof.data.encoders.choose import AUTO, NONE
-from labelproof.data.encoders.picture_encoding import PictureEncoding, encode_like
+from labelproof.data.encoders.picture_encoding import AUTO, NONE, PictureEncoding, encode_like
 from labelproof.data.examples import Examples
 from labelproof.data.labels import refuse_missing, several_in_one
 from labelproof.data.merged_names import alike, merged

@@ -1,30 +1,47 @@
-"""The encoder that was asked for, or that suits the data, applied to what was read; or, for
-`plan`, what that would take, with stand-ins for the vectors it would give.
+"""The encoder that was asked for, or that suits the data, applied to what was read.
+
+For `plan`, it is what that would take, with stand-ins for the vectors it would give. Of texts,
+held-out given labels decide which encoder suits them, whatever the language.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
 
-from labelproof.data.encoders.choose import (
+from labelproof.data.encoders.encode import BATCH, Half, default_cache, encoding_key, in_chunks
+from labelproof.data.encoders.encoder_protocol import Progress
+from labelproof.data.encoders.hf_model import HF, hf_folder
+from labelproof.data.encoders.picture_encoding import (
     AUTO,
     BUILT_IN,
     DEFAULT,
     NONE,
+    agreement,
+    encode_pictures,
     picture_encoder,
+    sample,
+    with_vectors,
     worth_encoding,
 )
-from labelproof.data.encoders.encode import BATCH, default_cache
-from labelproof.data.encoders.encoder_protocol import Progress
-from labelproof.data.encoders.picture_encoding import encode_pictures, with_vectors
-from labelproof.data.encoders.text_choice import TEXT_NAMES, encode_texts
-from labelproof.data.encoders.texts import AnyTexts
+from labelproof.data.encoders.texts import (
+    MINILM,
+    AnyTexts,
+    JoinedTexts,
+    TextEncoder,
+    TransformerEncoder,
+    minilm_folder,
+    use_minilm,
+    use_transformer,
+)
 from labelproof.data.encoders.timm_model import TIMM
-from labelproof.data.examples import Examples, Repeated, Resident
+from labelproof.data.examples import Encoder, Examples, Repeated, Resident
 from labelproof.errors import BadInput
 
 
@@ -81,7 +98,7 @@ def _pictures(examples: Examples, name: str, cache: Path, progress: Progress | N
 
 
 FEW = 2 * BATCH  # pictures that are encoded
-SAMPLE = 120  # pictures that decide whether to encode
+GLANCED = 120  # pictures that decide whether to encode
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +117,7 @@ def glance(examples: Examples, name: str) -> Glance:
         return Glance(examples=examples)
     encoder = picture_encoder(DEFAULT if name == AUTO else name)
     if name == AUTO:
-        worth, why = worth_encoding(examples, encoder, SAMPLE)
+        worth, why = worth_encoding(examples, encoder, GLANCED)
         if not worth:
             return Glance(examples=examples, why=why)
     work = encoder.open()
@@ -114,3 +131,98 @@ def glance(examples: Examples, name: str) -> Glance:
     repeated = Repeated(Resident(vectors), len(examples))
     stand_in = with_vectors(replace(examples, test=None), encoder, repeated)
     return Glance(examples=stand_in, encoder=encoder.name, seconds=seconds)
+
+
+WORDS, BOTH = "tf-idf", "tf-idf+minilm"
+TEXT_NAMES = (WORDS, MINILM, BOTH)
+TEXTS = 400  # texts that decide
+
+
+def encode_texts(
+    examples: Examples, name: str, cache: Path | None, progress: Progress | None
+) -> Examples:
+    """Texts, which were read as TF-IDF vectors, as the encoder `name` makes them."""
+    words, texts = examples.encoder, examples.captions
+    if not isinstance(words, TextEncoder) or texts is None:
+        return examples  # encoded by a transformer of the user's choice already
+    if name == AUTO:
+        name, note = choose_texts(examples, words, texts)
+        examples = examples.noted([note] if note else [], "notes")
+    if name == WORDS:
+        return examples
+    encoder = _named(name, words)
+    return _with_vectors(examples, encoder, texts, cache, progress)
+
+
+def choose_texts(
+    examples: Examples, words: TextEncoder, texts: Sequence[str]
+) -> tuple[str, str | None]:
+    """The name of the encoder that predicts held-out given labels best, and why in a sentence."""
+    rows, labels = sample(examples, TEXTS)
+    if minilm_folder() is None or len(np.unique(labels)) < 2:
+        return WORDS, None
+    some = [texts[row] for row in rows]
+    plain, meant = words.transform(some), use_minilm(words.column).transform(some)
+    tried = {WORDS: plain, MINILM: meant, BOTH: np.concatenate([plain, meant], 1)}
+    right = {name: agreement(_linear(), vectors, labels) for name, vectors in tried.items()}
+    best = max(right, key=lambda name: right[name])
+    shares = ", ".join(f"{share:.1%} with {name}" for name, share in right.items())
+    return best, (
+        f"Texts are encoded with {best}: on {len(some)} of them, held-out given labels are "
+        f"predicted right {shares}."
+    )
+
+
+def _named(name: str, words: TextEncoder) -> TransformerEncoder | JoinedTexts:
+    if name.startswith(HF):
+        return use_transformer(hf_folder(name.removeprefix(HF)), words.column)
+    if name == MINILM:
+        return use_minilm(words.column)
+    if name == BOTH:
+        return JoinedTexts(words=words, sentences=use_minilm(words.column))
+    raise BadInput(
+        f"expected an encoder of texts, but {name!r} is not one; choose auto, "
+        f"{', '.join(TEXT_NAMES)} or hf:NAME"
+    )
+
+
+def _with_vectors(
+    examples: Examples,
+    encoder: TransformerEncoder | JoinedTexts,
+    texts: Sequence[str],
+    cache: Path | None,
+    progress: Progress | None,
+) -> Examples:
+    """The examples with other vectors; their digest follows from the texts and the encoder."""
+    key = text_key(examples, encoder)
+
+    def make(rows: range) -> Half:
+        return encoder.transform(texts[rows.start : rows.stop]).astype(np.float16)
+
+    x = Resident(in_chunks(make, len(texts), key, cache, progress), key)
+    test = examples.test
+    if test is not None and test.captions is not None:
+        test = _with_vectors(test, encoder, test.captions, cache, None)
+    about = {**examples.about, "encoding": encoder.describe()}
+    return replace(examples, x=x, encoder=encoder, test=test, about=about)
+
+
+def text_key(examples: Examples, encoder: AnyTexts) -> str:
+    """A hash of texts, by their TF-IDF vectors, and of what encodes them."""
+    part = encoder.sentences if isinstance(encoder, JoinedTexts) else encoder
+    assert isinstance(part, TransformerEncoder)
+    return encoding_key(examples.x, part.fingerprint, f"{type(encoder).__name__} {part.length}")
+
+
+def _linear() -> Any:
+    from sklearn.linear_model import LogisticRegression
+
+    return LogisticRegression(C=10.0, max_iter=300)
+
+
+def texts_standing_for(examples: Examples, encoder: Encoder) -> Examples:
+    """Texts with the digest that their vectors have in a run, found without encoding them."""
+    if not isinstance(encoder, TransformerEncoder | JoinedTexts):
+        return examples
+    vectors = torch.empty((len(examples), 0), dtype=torch.float16)
+    return replace(examples, x=Resident(vectors, text_key(examples, encoder)))

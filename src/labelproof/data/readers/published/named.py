@@ -8,8 +8,7 @@ import numpy as np
 
 from labelproof.data.examples import Examples
 from labelproof.data.readers.arrays import from_arrays
-from labelproof.data.readers.published.cifar import CIFAR10, CIFAR100, load_cifar
-from labelproof.data.readers.published.humans import SETS, load_humans
+from labelproof.data.readers.published.cifar import CIFAR10, CIFAR100, SETS, load_cifar, load_humans
 from labelproof.data.readers.published.idx import FASHION, MNIST, load_idx
 from labelproof.data.readers.published.webvision_files import load_ilsvrc12, load_webvision
 from labelproof.data.readers.reading_options import Reading
