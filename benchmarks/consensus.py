@@ -12,21 +12,12 @@ import argparse
 
 import numpy as np
 import torch
-from cleanlab.multiannotator import get_label_quality_multiannotator
+from crowds import cleanlabs, dawid_skenes
 from review_simulation import out_of_fold
-from torch import Tensor
 
 from labelproof.data.votes import Votes, majority, vote_shares
 from labelproof.judging.agreement import annotator_quality, krippendorff_alpha
-from labelproof.judging.annotators import dawid_skene, fit_crowd
-from labelproof.judging.vote_weights import crowdlab
-
-
-def cleanlabs(votes: Votes, probs: Tensor) -> Tensor:
-    table = votes.table.double().numpy()
-    table[table < 0] = np.nan
-    told = get_label_quality_multiannotator(table, probs.numpy(), verbose=False)
-    return torch.tensor(told["label_quality"]["consensus_label"].to_numpy())
+from labelproof.judging.annotators import fit_crowd
 
 
 def main() -> None:
@@ -45,10 +36,9 @@ def main() -> None:
     crowd = fit_crowd(votes, classes, scores)
     found = {
         "majority": majority(votes, classes),
-        "Dawid-Skene": dawid_skene(votes, classes).consensus,
+        "Dawid-Skene": dawid_skenes(votes),
         "classifier alone": scores.argmax(1),
         "cleanlab (CROWDLAB)": cleanlabs(votes, scores.softmax(1)),
-        "our CROWDLAB": crowdlab(votes, scores.softmax(1)).argmax(1),
         "ours": crowd.consensus,
     }
     print(f"Krippendorff's alpha {krippendorff_alpha(votes, classes):.3f}")

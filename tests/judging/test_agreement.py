@@ -10,6 +10,7 @@ from scipy.stats import beta
 from labelproof.data.votes import Votes
 from labelproof.judging import agreement
 from labelproof.judging.agreement import (
+    agreement_with_others,
     alpha_interval,
     annotator_quality,
     most_confused,
@@ -18,7 +19,6 @@ from labelproof.judging.agreement import (
 from labelproof.judging.annotators import fit_checked
 from labelproof.judging.crowd_em import Knobs, em, known_of
 from labelproof.judging.summary import worth
-from labelproof.judging.vote_weights import agreement_with_others
 
 pytestmark = pytest.mark.whole  # knobs are looked for as long as for users
 

@@ -19,10 +19,9 @@ from labelproof.judging.agreement import (
     label_quality,
     most_confused,
 )
-from labelproof.judging.annotators import dawid_skene, fit_checked, fit_crowd
+from labelproof.judging.annotators import fit_checked, fit_crowd
 from labelproof.judging.crowd_em import Crowd, Knobs, agreeing_scale, em, known_of
 from labelproof.judging.vote_labels import labels_from_votes
-from labelproof.judging.vote_weights import crowdlab
 
 pytestmark = pytest.mark.whole  # knobs are looked for as long as for users
 
@@ -72,7 +71,7 @@ def test_dawid_skene_as_crowd_kit_has_it() -> None:
     columns = {"task": long.rows, "worker": long.who, "label": long.label}
     frame = pd.DataFrame({name: values.numpy() for name, values in columns.items()})
     theirs = crowdkit.DawidSkene(n_iter=100).fit_predict_proba(frame).sort_index()[[0, 1, 2, 3]]
-    ours = dawid_skene(votes, 4)
+    ours = em(known_of(votes, 4), Knobs(strength=None))
     same = ours.consensus.numpy() == theirs.to_numpy().argmax(1)
     assert same.mean() > 0.99  # ours has a little smoothing
     assert np.abs(ours.posterior.numpy() - theirs.to_numpy()).mean() < 0.01
@@ -112,20 +111,6 @@ def test_no_worse_than_cleanlab_on_crowds_of_many_shapes() -> None:
         theirs = torch.tensor(told["label_quality"]["consensus_label"].to_numpy())
         ours = fit_crowd(votes, 4, scores).consensus
         assert _accuracy(ours, truth) >= _accuracy(theirs, truth)
-
-
-def test_crowdlab_as_cleanlab_has_it() -> None:
-    multiannotator = pytest.importorskip("cleanlab.multiannotator")
-    votes, _, scores, _ = crowd_of(4)
-    probs = scores.softmax(1)
-    table = votes.table.double().numpy()
-    table[table < 0] = np.nan
-    told = multiannotator.get_label_quality_multiannotator(table, probs.numpy(), verbose=False)
-    ours = crowdlab(votes, probs)
-    single = told["detailed_label_quality"].to_numpy()
-    given = ~np.isnan(single)
-    mine = ours.gather(1, votes.table.clamp_min(0)).numpy()
-    assert np.abs(mine[given] - single[given]).max() < 1e-6
 
 
 def test_spammers_and_adversaries_are_seen_through() -> None:
@@ -172,7 +157,7 @@ def test_quality_of_a_label_is_its_posterior() -> None:
 def test_one_vote_each_still_gives_an_answer() -> None:
     votes, truth, scores, _ = crowd_of(7, people=3, each=1)
     crowd = fit_crowd(votes, 4, scores)
-    assert crowd.correlation == 0
+    assert crowd.knobs.correlation == 0
     assert _accuracy(crowd.consensus, truth) >= _accuracy(majority(votes, 4), truth)
 
 
@@ -197,9 +182,9 @@ def test_matrices_are_pulled_together_as_far_as_annotators_are_alike() -> None:
     truth = rng.integers(0, 3, 900)
     alike = np.where(rng.random((900, 6)) < 0.7, truth[:, None], rng.integers(0, 3, (900, 6)))
     names = tuple("abcdef")
-    strict = fit_crowd(Votes(table=torch.tensor(alike), annotators=names), 3).strength
+    strict = fit_crowd(Votes(table=torch.tensor(alike), annotators=names), 3).knobs.strength
     apart, _, _, _ = crowd_of(9, size=900, people=6, each=6, classes=3)
-    assert fit_crowd(apart, 3).strength < strict
+    assert fit_crowd(apart, 3).knobs.strength < strict
 
 
 def test_a_part_of_many_votes_chooses_as_all_of_them_do(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,7 +223,7 @@ def test_shared_errors_make_the_consensus_less_sure() -> None:
     scores[np.arange(3000), seems] += 1.5
     votes = Votes(table=torch.tensor(table), annotators=("a", "b", "c"))
     crowd = fit_crowd(votes, 4, torch.tensor(scores))
-    assert crowd.temper < 1 or crowd.correlation > 0
+    assert crowd.knobs.temper < 1 or crowd.knobs.correlation > 0
     sure = crowd.posterior.max(1).values.mean().item()
     assert abs(sure - _accuracy(crowd.consensus, torch.tensor(truth))) < 0.05
 
@@ -267,7 +252,7 @@ def test_many_weak_votes_do_not_shout_the_classifier_down() -> None:
     """The classifier tells how far votes go together; the votes alone would count all of them."""
     votes, truth, scores = lured(0, size=1500, people=60, each=20, skill=(0.2, 0.6), follow=0.5)
     crowd = fit_crowd(votes, 5, scores)
-    assert crowd.correlation > 0.02
+    assert crowd.knobs.correlation > 0.02
     free = em(known_of(votes, 5, scores), Knobs())
     assert _accuracy(crowd.consensus, truth) > _accuracy(free.consensus, truth) + 0.01
     sure = crowd.posterior.max(1).values.mean().item()

@@ -88,7 +88,7 @@ def test_weak_votes_of_few_people_are_not_believed_too_much() -> None:
         crowd = fit_crowd(votes, 10)
         right = (crowd.consensus.numpy() == truth).mean()
         assert crowd.posterior.max(1).values.mean() < right + 0.2
-        assert crowd.strength >= 10
+        assert crowd.knobs.strength >= 10
 
 
 def sparse_crowd(lured: float) -> tuple[Votes, torch.Tensor, torch.Tensor]:
@@ -114,12 +114,12 @@ def test_a_classifier_tells_how_far_votes_of_a_sparse_crowd_are_correlated(
 ) -> None:
     """With few votes a person, other votes do not tell: they fall for the same wrong class."""
     votes, _, scores = sparse_crowd(lured=0.0)
-    assert fit_crowd(votes, 4, scores).correlation <= 0.01
+    assert fit_crowd(votes, 4, scores).knobs.correlation <= 0.01
     votes, truth, scores = sparse_crowd(lured=0.2)
     told = fit_crowd(votes, 4, scores)
     monkeypatch.setattr(annotators, "_by_witness", lambda _: (Knobs(), False))
     untold = fit_crowd(votes, 4, scores)
-    assert told.correlation >= 0.06 > untold.correlation
+    assert told.knobs.correlation >= 0.06 > untold.knobs.correlation
     right = [(crowd.consensus == truth).double().mean() for crowd in (told, untold)]
     assert right[0] > right[1] + 0.01
 
@@ -145,7 +145,7 @@ def test_many_votes_win_over_a_weak_classifier(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(annotators, "_by_witness", lambda _: (settled, True))
     search_once(known_of(votes, 4, scores), monkeypatch)
     crowd = fit_crowd(votes, 4, scores)
-    assert crowd.correlation < 0.6
+    assert crowd.knobs.correlation < 0.6
     right = (crowd.consensus == truth).double().mean()
     assert right >= (majority(votes, 4) == truth).double().mean() - 0.005
     monkeypatch.setattr(annotators, "_agreeing", lambda _, best: best)
@@ -222,6 +222,6 @@ def test_an_ambiguous_class_draws_few_examples_of_another(
     monkeypatch.setattr(annotators, "_agreeing", lambda _, best: best)
     found = crowd.consensus, fit_crowd(votes, 3).consensus, majority(votes, 3)
     ours, drawn, plain = ((labels == truth).double().mean() for labels in found)
-    assert crowd.even
+    assert crowd.knobs.even
     assert ours > drawn + 0.05
     assert ours > plain - 0.03

@@ -15,7 +15,6 @@ from torch import Tensor
 from labelproof.data.votes import BLANK, Votes, vote_counts
 from labelproof.judging.annotators import independent
 from labelproof.judging.crowd_em import Crowd, expected_counts
-from labelproof.judging.vote_weights import agreement_with_others
 
 CONFIDENCE = 0.95
 
@@ -56,6 +55,19 @@ def annotator_quality(votes: Votes, crowd: Crowd, *, trusted: bool = True) -> An
         high=high if trusted else unknown,
         agreement=agreement_with_others(votes, crowd.posterior.shape[1]),
     )
+
+
+def agreement_with_others(votes: Votes, classes: int) -> Tensor:
+    """How often another annotator of the same example says the same, (A,); else the mean of all."""
+    long, counts = votes.long(), vote_counts(votes, classes)
+    people = len(votes.annotators)
+    same = torch.zeros(people, dtype=torch.float64)
+    pairs = same.clone()
+    same.index_add_(0, long.who, counts[long.rows, long.label] - 1)
+    pairs.index_add_(0, long.who, (votes.given[long.rows] - 1).double())
+    rate = same / pairs.clamp_min(1)
+    compared = pairs > 0
+    return torch.where(compared, rate, rate[compared].mean() if compared.any() else 1.0)
 
 
 def doubt(votes: Votes, crowd: Crowd) -> float:

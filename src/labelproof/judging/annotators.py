@@ -55,11 +55,6 @@ STEPS = 25  # of EM, for each value that is tried
 GAIN = 1e-4  # of the mean log-probability of a vote, below which another value is no better
 
 
-def dawid_skene(votes: Votes, classes: int) -> Crowd:
-    """Plain Dawid-Skene: independent annotators, no classifier, one pseudo-vote of smoothing."""
-    return em(known_of(votes, classes), Knobs(strength=None))
-
-
 def fit_crowd(
     votes: Votes,
     classes: int,
@@ -264,7 +259,7 @@ def _walk(hiding: Hiding, best: Tried, name: str, direction: int) -> Tried:
 def independent(votes: Votes, crowd: Crowd) -> Crowd:
     """The same votes without a classifier, as if nobody ever shared an error with anybody."""
     known = known_of(votes, crowd.posterior.shape[1])
-    return em(known, Knobs(strength=crowd.strength, even=crowd.even), start=crowd)
+    return em(known, Knobs(strength=crowd.knobs.strength, even=crowd.knobs.even), start=crowd)
 
 
 def fit_alike(votes: Votes, classes: int) -> Crowd:
@@ -278,7 +273,7 @@ def seen_alone(votes: Votes, crowd: Crowd, scores: Tensor) -> float:
     """Mean log-probability of a vote, given a classifier's scores (N, C) and no other vote."""
     known = known_of(votes, scores.shape[1], scores)
     counts = expected_counts(known.votes, crowd.posterior, known.annotators)
-    pulled = crowd.strength * own_rate(counts, crowd.pooled)
+    pulled = (crowd.knobs.strength or 0.0) * own_rate(counts, crowd.pooled)
     logs = vote_logs(known.votes, counts + pulled, crowd.posterior)
     scale = agreeing_scale(scores.double(), crowd.posterior, 1.0)
     before = (scale * scores.double()).log_softmax(1)[known.votes.rows]

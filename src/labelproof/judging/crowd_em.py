@@ -42,6 +42,19 @@ TOLERANCE = 1e-4  # largest mean change of a posterior that counts as none
 
 
 @dataclass(frozen=True, kw_only=True)
+class Knobs:
+    """κ, τ, ρ and whether annotators only differ in how often they are right.
+
+    Plain Dawid-Skene has no κ.
+    """
+
+    strength: float | None = 30.0
+    temper: float = 1.0
+    correlation: float = 0.0
+    even: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class Crowd:
     """What was found of examples and annotators together."""
 
@@ -49,25 +62,12 @@ class Crowd:
     confusion: Tensor  # (A, C, C) probability of a vote (column) for each true class (row)
     pooled: Tensor  # (C, C) the same for all annotators together
     scale: float  # of the classifier's scores; 0 without a classifier
-    strength: float  # κ; 0 in plain Dawid-Skene
-    temper: float  # τ
-    correlation: float  # ρ
-    even: bool  # whether votes were weighed without confusions
+    knobs: Knobs  # how it was found
     steps: int  # of EM until nothing changed
     witnessed: Tensor  # (N,) how far the votes alone foretell the classifier, in nats
     told: Tensor | None  # (N,) classes that a person has told for sure, else -1
     predicted: float = math.nan  # mean log-probability of votes hidden from such fits
     untold: Crowd | None = None  # the same votes without what was told, where that is asked for
-
-    @property
-    def knobs(self) -> Knobs:
-        """How it was found."""
-        return Knobs(
-            strength=self.strength,
-            temper=self.temper,
-            correlation=self.correlation,
-            even=self.even,
-        )
 
     @property
     def consensus(self) -> Tensor:
@@ -94,19 +94,6 @@ class Known:
             return posterior
         sure = one_hot(self.told.clamp_min(0), posterior.shape[1]).to(posterior)
         return torch.where(self.told[:, None] >= 0, sure, posterior)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Knobs:
-    """κ, τ, ρ and whether annotators only differ in how often they are right.
-
-    Plain Dawid-Skene has no κ.
-    """
-
-    strength: float | None = 30.0
-    temper: float = 1.0
-    correlation: float = 0.0
-    even: bool = False
 
 
 def known_of(
@@ -145,10 +132,7 @@ def em(known: Known, knobs: Knobs, start: Crowd | None = None, most: int = STEPS
         confusion=normalised(counts + pulled),
         pooled=pooled,
         scale=scale if known.scores is not None else 0.0,
-        strength=knobs.strength or 0.0,
-        temper=knobs.temper,
-        correlation=knobs.correlation,
-        even=knobs.even,
+        knobs=knobs,
         steps=step,
         witnessed=_witnessed(known, posterior, logs, knobs, scale),
         told=known.told,

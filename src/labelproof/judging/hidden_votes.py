@@ -39,7 +39,7 @@ class Split:
         votes = self.hidden
         logs = crowd.confusion[votes.who, :, votes.label].clamp_min(1e-12).log()
         if follow:
-            logs = of_further(self.shown.cast, votes, logs, crowd.correlation)
+            logs = of_further(self.shown.cast, votes, logs, crowd.knobs.correlation)
         return (crowd.posterior[votes.rows].clamp_min(1e-30).log() + logs).logsumexp(1)
 
     def agreed(self, labels: Tensor) -> Tensor:

@@ -220,7 +220,7 @@ def votes_summary(
 def worth(votes: Votes, crowd: Crowd) -> float:
     """What one more vote counts where an example has as many as most, 0 to 1."""
     usual = votes.given.double().mean().item()
-    return crowd.temper / (1 + max(usual - 1, 0.0) * crowd.correlation)
+    return crowd.knobs.temper / (1 + max(usual - 1, 0.0) * crowd.knobs.correlation)
 
 
 def _accuracy(labels: Tensor, truth: Tensor | None) -> float | None:

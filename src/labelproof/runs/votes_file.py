@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +34,7 @@ def write_votes(folder: Path, ended: Judged, ids: Sequence[str] | None) -> None:
                 [[round(p, 5) for p in row] for row in one] for one in crowd.confusion.tolist()
             ],
             "scale": crowd.scale,
-            "strength": crowd.strength,
-            "temper": crowd.temper,
-            "correlation": crowd.correlation,
-            "even": crowd.even,
+            **asdict(crowd.knobs),
         },
     )
 
