@@ -223,10 +223,9 @@ def test_nearly_all_are_wrong_only_where_the_lower_end_says_so(suspects: int) ->
 
 
 def test_consensus_and_majority_in_words() -> None:
-    assert "majority vote for 1 example. " in consensus({"changed": 1})
-    assert "majority vote for 2,000 examples. " in consensus({"changed": 2000})
+    assert "majority vote for 1 example. " in consensus({"changed": 1, "given_differs": 0})
+    assert "majority vote for 2,000 examples. " in consensus({"changed": 2000, "given_differs": 0})
     for trained, words in (
-        (None, "trained on, and"),
         (0, "trained on, here the majority votes, and"),
         (1, "trained on (1 is not the majority vote), and"),
         (1234, "trained on (1,234 are not the majority vote), and"),

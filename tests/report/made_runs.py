@@ -59,7 +59,7 @@ def made_run(
         "seed": 0,
         "device": "cpu",
         "task": {**task, "classes": list(classes)},
-        "reading": None,
+        "spec": {},
         "data": {"source": "arrays"},
         "noise": None,
         "command": ["labelproof", "fit", "things.csv", "--epochs", "3", "--out", str(folder)],

@@ -215,7 +215,6 @@ def test_of_many_classes_those_that_differ_between_groups_are_drawn() -> None:
     assert "class 7<" in drawing
     assert "class 70<" in drawing
     assert not whole
-    assert class_shares([{"name": "old"}], classes) is None
     assert class_shares([], classes) is None
 
 

@@ -18,7 +18,7 @@ from labelproof.runs import folder
 from labelproof.runs.folder import finished
 from labelproof.runs.ownership import is_own
 from labelproof.runs.prepare import prepare
-from labelproof.runs.spec import RunSpec, load_spec, read_spec, spec_of
+from labelproof.runs.spec import RunSpec, load_spec, read_spec
 
 FULL = RunSpec(
     data="photos",
@@ -69,25 +69,6 @@ def test_a_file_that_is_no_run_is_refused(tmp_path: Path) -> None:
             load_spec(tmp_path)
     with pytest.raises(BadInput, match="cannot be read"):
         load_spec(tmp_path / "absent.json")
-
-
-def test_a_record_of_the_first_edition_still_says_how_to_run_again() -> None:
-    record = {
-        "reading": {"data": "d.csv", "test": None, "options": {"text_column": "t", "gone": 1}},
-        "noise": {"kind": "symmetric", "rate": 0.4},
-        "method": "ce",
-        "settings": {"epochs": 3},
-        "net": "mlp",
-        "seed": 5,
-    }
-    spec = spec_of(record, Path("run.json"))
-    assert (spec.data, spec.reading.text_column, spec.noise) == ("d.csv", "t", "symmetric:0.4")
-    assert (spec.method, dict(spec.settings), spec.net, spec.seed) == (
-        "ce",
-        {"epochs": 3},
-        "mlp",
-        5,
-    )
 
 
 def test_a_run_repeated_from_its_record_gives_the_same_bytes(tmp_path: Path) -> None:

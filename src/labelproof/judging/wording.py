@@ -35,7 +35,7 @@ def of_labels(summary: Mapping[str, Any], size: int) -> list[str]:
 
 
 def level(summary: Mapping[str, Any]) -> str:
-    """How far the statements can be relied on: good, caution or none; runs of old do not say."""
+    """How far the statements can be relied on: good, caution or none."""
     return str((summary.get("trust") or {}).get("level", "good"))
 
 
@@ -118,9 +118,9 @@ def noise(summary: Mapping[str, Any]) -> list[str]:
 
 def consensus(found: Mapping[str, Any]) -> str:
     """How the consensus, the majority and the labels that look wrong relate, and which to use."""
-    changed, trained = found["changed"], found.get("given_differs")
+    changed, trained = found["changed"], found["given_differs"]
     examples = "example" if changed == 1 else "examples"
-    which = "" if trained is None else ", here the majority votes"
+    which = ", here the majority votes"
     if trained:
         which = f" ({trained:,} {'is' if trained == 1 else 'are'} not the majority vote)"
     return (

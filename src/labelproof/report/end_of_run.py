@@ -51,7 +51,7 @@ def write_beside(folder: Path, ended: Judged, train: Examples, rows: LabelRows) 
 
 
 def read_beside(folder: Path, classes: int, size: int) -> dict[int, dict[str, Any]]:
-    """What stands beside each of the least trusted labels, by index; nothing in older runs."""
+    """What stands beside each of the least trusted labels, by index; nothing without the file."""
     path = folder / BESIDE
     if not path.is_file():
         return {}

@@ -106,7 +106,7 @@ def health(facts: Facts) -> list[ClassHealth]:
 
 
 def _judged(told: Mapping[str, Any], name: str, quiet: bool) -> bool:
-    """Whether anything is said of a class; runs of old say nothing of that."""
+    """Whether anything is said of a class."""
     return not quiet and (name not in told or bool(told[name]["judged"]))
 
 
@@ -127,7 +127,7 @@ def _measured(path: Path, classes: int, size: int) -> dict[str, Any]:
 
 
 def _health(path: Path, size: int) -> dict[str, Any]:
-    """Problems of the data; none are known of runs of older versions."""
+    """Problems of the data; none where the folder was copied in part."""
     if not path.is_file():
         return {}
     found = read_json(path, HealthRecord, RESTORE)

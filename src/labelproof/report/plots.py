@@ -183,10 +183,9 @@ def class_shares(
 ) -> tuple[Markup, bool] | None:
     """Percent of each class (columns) by group (rows), and whether all of both are there.
 
-    Of many classes those whose share differs most between groups are drawn. None for runs of
-    older versions, which do not have the shares.
+    Of many classes those whose share differs most between groups are drawn.
     """
-    if not groups or any(len(group.get("classes") or ()) != len(classes) for group in groups):
+    if not groups:
         return None
     shown = groups[:MOST_CELLS]
     shares = np.array([group["classes"] for group in shown])

@@ -107,7 +107,7 @@ def _accuracy(summary: Any) -> str:
     accuracy = summary.get("accuracy")
     if not accuracy:
         return "No test data was given, so the accuracy of the model is not known."
-    error = summary.get("ece_calibrated", summary.get("ece"))  # of the probabilities it gives
+    error = summary["ece_calibrated"]
     calibration = (
         f". Its confidence differs from its accuracy by {100 * error:.1f} percentage points on "
         "average"

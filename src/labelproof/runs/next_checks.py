@@ -166,7 +166,7 @@ def _posterior(review: Reviewed, scores: torch.Tensor, decided: Mapping[int, int
 
 
 def _right(folder: Path) -> float | None:
-    """How often the run believed its held-out predictions to be right; None in older runs."""
+    """How often the run believed its held-out predictions to be right, if it says so."""
     path = folder / SUMMARY
     trust = read_summary(folder).get("trust") if path.is_file() else None
     error = (trust or {}).get("model_error")
@@ -188,7 +188,7 @@ def _votes(review: Reviewed) -> Votes | None:
 
 
 def read_scores(folder: Path, size: int, classes: int) -> npt.NDArray[np.float32] | None:
-    """scores.npy of a run; None where the run has none, as runs of older versions."""
+    """scores.npy of a run; None where the run has none (--calibrate off)."""
     path = folder / SCORES
     if not path.is_file():
         return None

@@ -22,7 +22,7 @@ from typing import Any
 from labelproof.files import finite
 
 FIELD = "seal"
-PARTS = ("reading", "data", "test", "command", "spec")  # of run.json: all that names other files
+PARTS = ("data", "test", "command", "spec")  # of run.json: all that names other files
 KEY_BYTES = 32
 ELSEWHERE = (  # what names other files
     "path", "labels", "data_dir", "cache", "text_model", "encoder", "files", "pictures", "below",
@@ -59,9 +59,6 @@ def visible(record: Mapping[str, Any], named: str | None = None) -> dict[str, An
     shown = {**record, "data": data, WITHHELD: not own and named is None}
     if "spec" in record:
         shown["spec"] = _spec(record["spec"], named, own)
-    elif record.get("reading"):
-        options = (record["reading"].get("options") or {}) if own else {}
-        shown["reading"] = {"data": named, "test": None, "options": options}
     return shown if own else {**shown, "command": []}
 
 

@@ -64,9 +64,8 @@ class HeldRecord(Struct):
 class AnyRecord(Struct):
     """run.json where only its spec is of use; a spec checks itself."""
 
+    spec: dict[str, Any]
     data: dict[str, Any] | None = None
-    spec: dict[str, Any] | UnsetType = UNSET
-    reading: dict[str, Any] | None = None
 
 
 class RunRecord(Struct):
@@ -89,7 +88,6 @@ class RunRecord(Struct):
     chosen: dict[str, ChosenRecord] | None = None
     data: SourceRecord | None = None
     test: SourceRecord | None = None
-    reading: dict[str, Any] | None = None
     noise: NoiseRecord | None = None
     reviewed: HeldRecord | None = None
     views: dict[str, Any] = {}
@@ -174,11 +172,11 @@ class AnnotatorsRecord(Struct):
     alpha_interval: tuple[Finite, Finite] | None
     worth_of_a_vote: Finite
     changed: Count
+    given_differs: Count
     accuracy_majority: Share | None
     accuracy_consensus: Share | None
     worst: list[PersonRecord]
     confused: list[ConfusedRecord]
-    given_differs: Count | UnsetType = UNSET  # from the majority; runs of old do not say
 
 
 class JoinedRecord(Struct):
@@ -187,7 +185,7 @@ class JoinedRecord(Struct):
     why: str
     linear_share: Share = 0.0
     forest_share: Share = 0.0
-    fold_networks: Count | UnsetType = UNSET  # runs of old do not say
+    fold_networks: Count = 0
 
 
 class SummaryRecord(Struct):

@@ -140,28 +140,10 @@ def load_spec(path: Path, data: str | None = None) -> RunSpec:
 
 
 def spec_of(record: Mapping[str, Any], where: Path) -> RunSpec:
-    """The spec of a run's record; records of the first edition did not hold one."""
-    if "spec" in record:
-        return read_spec(record["spec"], where)
-    try:
-        reading, noise = record["reading"] or {}, record["noise"]
-        known = set(SourceOptions.__dataclass_fields__)
-        options = reading.get("options") or {}
-        values = {
-            "data": reading.get("data"),
-            "test": reading.get("test"),
-            "reading": {name: value for name, value in options.items() if name in known},
-            "noise": f"{noise['kind']}:{noise['rate']:g}" if noise else None,
-            "method": record["method"],
-            "settings": record["settings"],
-            "net": record["net"],
-            "seed": record["seed"],
-        }
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise BadInput(
-            f"{where} is not the {RUN} of a run (no {error}); name another file."
-        ) from None
-    return read_spec(values, where)
+    """The spec of a run's record."""
+    if "spec" not in record:
+        raise BadInput(f"{where} is not the {RUN} of a run (it has no spec); name another file.")
+    return read_spec(record["spec"], where)
 
 
 def _path(kind: type, value: Any) -> Any:

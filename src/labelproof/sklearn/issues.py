@@ -226,9 +226,7 @@ def _trained(found: str | Path | NoisyLabelClassifier) -> Trained:
         return of_run(open_review(Path(found)))
     table = found.label_table_
     columns = label_columns(table.rows(), [str(name) for name in found.classes_])
-    kept = vars(found)  # a classifier of an earlier version has kept less
-    index, hashes = kept.get("row_index_"), kept.get("row_hashes_")
-    return Trained(columns=columns, index=index, hashes=hashes)
+    return Trained(columns=columns, index=found.row_index_, hashes=found.row_hashes_)
 
 
 def _ordered(rows: Rows, trained: Trained) -> Columns:
