@@ -98,24 +98,44 @@ def _directions(features: Tensor) -> Tensor:
 BLOCK = 2**24  # similarities computed at a time
 
 
+@torch.no_grad()
+def nearest(
+    unit: Tensor, others: Tensor, count: int, same: tuple[Tensor, Tensor] | None = None
+) -> tuple[Tensor, Tensor]:
+    """The nearest of `others` (M, F) to each row (N, F), all of length one, the nearest first.
+
+    Args:
+        unit: (N, F).
+        others: (M, F).
+        count: K.
+        same: numbers of the rows (N,) and of the others (M,); those of one number are left out,
+            and where fewer than K remain, they come last with a cosine of -inf.
+
+    Returns:
+        Cosines and indices, (N, K) each.
+    """
+    step = max(1, BLOCK // max(len(others), 1))
+    # all room is asked for once: small results between large blocks would keep these from reuse
+    room = unit.new_empty(min(step, len(unit)), len(others))
+    index = torch.empty(len(unit), count, dtype=torch.int64, device=unit.device)
+    best = unit.new_empty(len(unit), count)
+    for start in range(0, len(unit), step):
+        rows = slice(start, start + step)
+        similarity = torch.mm(unit[rows], others.T, out=room[: len(unit[rows])])
+        if same is not None:
+            similarity.masked_fill_(same[0][rows, None] == same[1], -torch.inf)
+        torch.topk(similarity, count, dim=1, out=(best[rows], index[rows]))
+    return best, index
+
+
 def nearest_by_angle(features: Tensor, count: int, *, with_self: bool = False) -> Tensor:
     """Each row's nearest rows by cosine similarity, itself among them only if asked, (N, K).
 
     K is `count`, or as many rows as there are.
     """
-    unit = F.normalize(features, dim=1)
+    unit, own = F.normalize(features, dim=1), torch.arange(len(features), device=features.device)
     count = max(1, min(count, len(unit) if with_self else len(unit) - 1))
-    if len(unit) == 1:
-        return torch.zeros(1, 1, dtype=torch.long, device=unit.device)
-    found = []
-    for start in range(0, len(unit), max(1, BLOCK // len(unit))):
-        rows = unit[start : start + max(1, BLOCK // len(unit))]
-        similarity = rows @ unit.T
-        if not with_self:
-            own = torch.arange(len(rows), device=unit.device)
-            similarity[own, own + start] = -torch.inf
-        found.append(similarity.topk(count, dim=1).indices)
-    return torch.cat(found)
+    return nearest(unit, unit, count, None if with_self else (own, own))[1]
 
 
 def label_votes(labels: Tensor, near: Tensor, classes: int) -> Tensor:

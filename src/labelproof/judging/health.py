@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from labelproof.functional.contrast import nearest
 from labelproof.judging.numbers import auroc
 
 NEIGHBOURS = 10
@@ -22,7 +23,6 @@ NEAR = 0.13  # of the median distance to the nearest neighbour: closer pairs are
 NEAR_PHOTOS = 0.3  # the same for encoded photos: saving one again moves its vector further
 FAR = 2.2  # robust standard deviations of the log-distance: farther examples are outliers
 FENCE = 1.7  # interquartile ranges above the upper quartile of the distance: these are, too
-BLOCK = 2**24  # similarities computed at a time
 SPLIT = 4.0  # standard deviations between the halves of a class that may be two
 MERGED = 0.25  # mean share of labels that two classes exchange which may be one
 EXCHANGED = 0.1  # mean held-out probability of each other that classes that may be one have
@@ -74,18 +74,8 @@ def neighbours(
     unit = normalize(vectors.float(), dim=1)
     target = unit if others is None else normalize(others.float(), dim=1)
     count = max(1, min(count, len(target) - (others is None)))
-    step = max(1, BLOCK // max(len(target), 1))
-    # all room is asked for once: small results between large blocks would keep these from reuse
-    room = unit.new_empty(min(step, len(unit)), len(target))
-    index = torch.empty(len(unit), count, dtype=torch.int64, device=unit.device)
-    best = unit.new_empty(len(unit), count)
-    for start in range(0, len(unit), step):
-        rows = slice(start, start + step)
-        similarity = torch.mm(unit[rows], target.T, out=room[: len(unit[rows])])
-        if others is None:
-            own = torch.arange(len(similarity))
-            similarity[own, own + start] = -torch.inf
-        torch.topk(similarity, count, dim=1, out=(best[rows], index[rows]))
+    own = torch.arange(len(unit)) if others is None else None
+    best, index = nearest(unit, target, count, None if own is None else (own, own))
     return Neighbours(index=index, distance=(1 - best).clamp_min_(0))
 
 

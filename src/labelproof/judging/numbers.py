@@ -40,8 +40,9 @@ def sigmoid(values: Floats) -> Floats:
 
 def mean_ranks(values: Floats) -> Floats:
     """Rank of each value from 1 on; equal values share their mean rank."""
-    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
-    ranks: Floats = (counts.cumsum() - (counts - 1) / 2)[place]
+    from scipy.stats import rankdata  # slow to import
+
+    ranks: Floats = rankdata(values)
     return ranks
 
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from labelproof.judging.health import Neighbours
+from labelproof.judging.numbers import mean_ranks
 
 SHUFFLES = 99  # of the rows, to see what chance does
 WINDOW = 0.1  # of the rows of a group: nearer rows stand beside each other
@@ -119,15 +119,9 @@ def counting(vectors: Tensor, groups: Tensor) -> Tensor:
     likely = torch.maximum(_along(columns, row), _along(columns, row, groups)) > MAYBE
     found = torch.zeros(vectors.shape[1], dtype=torch.bool)
     for place in likely.nonzero().squeeze(1).tolist():
-        ranks = _ranks(columns[:, place])[:, None]
+        ranks = torch.from_numpy(mean_ranks(columns[:, place].numpy()))[:, None]
         found[place] = bool(max(_along(ranks, row), _along(ranks, row, groups)) >= ALONG)
     return found
-
-
-def _ranks(values: Tensor) -> Tensor:
-    """Ranks (N,); equal values share the mean of theirs."""
-    _, place, counts = np.unique(values.numpy(), return_inverse=True, return_counts=True)
-    return torch.from_numpy((counts.cumsum() - (counts - 1) / 2)[place.reshape(-1)])
 
 
 def _along(columns: Tensor, row: Tensor, groups: Tensor | None = None) -> Tensor:

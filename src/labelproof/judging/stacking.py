@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize
 
+from labelproof.functional.contrast import nearest
 from labelproof.functional.softmax_regression import (
     PENALTIES,
     CrossFit,
@@ -38,7 +39,6 @@ FEW, MANY = 20_000, 60_000  # examples up to which neighbours are always found, 
 MOST_PRODUCTS = 1e12  # examples² times features beyond which neighbours take too long in between
 MOST_NUMBERS = 5e7  # examples times features beyond which a regression takes too long
 SAMPLE = 10_000  # examples to choose a penalty on
-BLOCK = 2**24  # similarities computed at a time
 
 
 def stack(views: Floats, labels: Ints) -> tuple[Floats, Floats]:
@@ -114,13 +114,7 @@ def neighbours(x: Tensor, labels: Tensor, classes: int, group: Tensor) -> Tensor
 
     One vote spread over all classes keeps the logarithm finite.
     """
-    unit, size = normalize(x, dim=1), len(x)
-    count = max(1, min(NEIGHBOURS, size - 1))
-    votes = torch.zeros(size, classes)
-    for start in range(0, size, max(1, BLOCK // size)):
-        rows = torch.arange(start, min(start + max(1, BLOCK // size), size))
-        close = (unit[rows] @ unit.T).masked_fill_(group[rows, None] == group, -torch.inf)
-        best = close.topk(count, dim=1)
-        real = best.values.isfinite().float()
-        votes[rows] = votes[rows].scatter_add(1, labels[best.indices], real)
+    unit, count = normalize(x, dim=1), max(1, min(NEIGHBOURS, len(x) - 1))
+    cosine, index = nearest(unit, unit, count, (group, group))
+    votes = torch.zeros(len(x), classes).scatter_add_(1, labels[index], cosine.isfinite().float())
     return ((votes + 1 / classes) / (votes.sum(1, keepdim=True) + 1)).log()

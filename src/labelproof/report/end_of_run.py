@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
-from torch.nn.functional import adaptive_avg_pool2d
+from torch.nn.functional import adaptive_avg_pool2d, normalize
 
 from labelproof import metrics
 from labelproof.data.examples import Examples, Inputs
@@ -23,6 +23,7 @@ from labelproof.data.readers import find_duplicates
 from labelproof.data.task import Audit
 from labelproof.errors import BadInput
 from labelproof.files import read_json, write_json
+from labelproof.functional.contrast import nearest
 from labelproof.judging.label_table import LabelRows, knowing_label
 from labelproof.judging.verdict import Judged
 from labelproof.run_files import BESIDE, MEASURED
@@ -33,10 +34,8 @@ MOST = 3000  # labels that get this
 CLASSES = 3
 SIMILAR = 6
 LARGEST = 60_000  # examples among which the similar ones are looked for
-CHUNK = 4096
-BLOCK = 1 << 24  # similarities held at a time
+CHUNK = 512  # inputs taken at a time
 EDGE = 12  # pictures are compared at this size
-Floats = npt.NDArray[np.float32]
 
 
 def write_beside(folder: Path, ended: Judged, train: Examples, rows: LabelRows) -> None:
@@ -82,34 +81,26 @@ def _likeliest(ended: Judged, index: npt.NDArray[np.int64]) -> list[list[tuple[i
 
 
 def _similar(x: Inputs, index: npt.NDArray[np.int64]) -> list[list[int]]:
-    """The examples whose inputs point most nearly the same way, nearest first."""
+    """The examples whose inputs point most nearly the same way, nearest first, else by number."""
     if len(x) > LARGEST:
         return [[] for _ in index]
-    vectors, most = _directions(x), min(4 * SIMILAR, len(x))
-    found: list[list[int]] = []
-    for start in range(0, len(index), max(1, BLOCK // len(x))):
-        part = index[start : start + max(1, BLOCK // len(x))]
-        apart = -(vectors[part] @ vectors.T)
-        apart[np.arange(len(part)), part] = np.inf  # not itself
-        few = np.sort(np.argpartition(apart, most - 1, axis=1)[:, :most], axis=1)
-        order = np.argsort(np.take_along_axis(apart, few, 1), axis=1, kind="stable")
-        best = np.take_along_axis(few, order, 1)[:, :SIMILAR]
-        found += best[:, : len(x) - 1].tolist()
-    return found
+    rows, every = torch.from_numpy(index), torch.arange(len(x))
+    vectors = plain_vectors(x, every)
+    vectors = normalize(vectors - vectors.mean(0), dim=1)
+    cosine, near = nearest(vectors[rows], vectors, min(4 * SIMILAR, len(x)), (rows, every))
+    near, order = near.sort(1)
+    order = cosine.gather(1, order).argsort(dim=1, descending=True, stable=True)
+    best: list[list[int]] = near.gather(1, order)[:, : min(SIMILAR, len(x) - 1)].tolist()
+    return best
 
 
-def _directions(x: Inputs) -> Floats:
-    """Unit vectors (N, D) of inputs less their mean; pictures are shrunk first."""
-    parts = []
-    for start in range(0, len(x), CHUNK):
-        batch = x.take(torch.arange(start, min(start + CHUNK, len(x)))).float()
-        if batch.ndim == 4:
-            batch = adaptive_avg_pool2d(batch.permute(0, 3, 1, 2), EDGE)
-        parts.append(batch.reshape(len(batch), -1))
-    whole = torch.cat(parts)
-    whole = whole - whole.mean(0)
-    norms = whole.norm(dim=1, keepdim=True).clamp_min(1e-12)
-    return np.asarray((whole / norms).numpy(), dtype=np.float32)
+def plain_vectors(x: Inputs, rows: Tensor) -> Tensor:
+    """Some inputs as vectors, (n, D): thumbnails of pictures."""
+    taken = [x.take(part) for part in torch.split(rows, CHUNK)]
+    if len(x.shape) == 3:
+        small = [adaptive_avg_pool2d(t.float().permute(0, 3, 1, 2), EDGE) for t in taken]
+        taken = [part.flatten(1) for part in small]
+    return torch.cat(taken).float()
 
 
 BINS = 10

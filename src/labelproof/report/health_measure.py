@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import adaptive_avg_pool2d
 
 from labelproof.csv_files import safe, write_csv
 from labelproof.data.encoders.picture_encoding import PictureEncoding
-from labelproof.data.examples import Examples, Inputs
+from labelproof.data.examples import Examples
 from labelproof.data.readers import find_duplicates
 from labelproof.data.task import Audit
 from labelproof.files import write_json
@@ -24,8 +23,9 @@ from labelproof.judging import health, regions
 from labelproof.judging.groups import Whole, by_group
 from labelproof.judging.link import entropy, vacuity
 from labelproof.judging.verdict import Judged
+from labelproof.report.end_of_run import plain_vectors
 from labelproof.report.findings import Finding, finding_of, listed
-from labelproof.report.health_pictures import CHUNK, picture_findings
+from labelproof.report.health_pictures import picture_findings
 from labelproof.report.leaked import leaks_finding
 from labelproof.run_files import HEALTH, HEALTH_LIST
 
@@ -34,7 +34,6 @@ LISTED = 20_000  # contradicted labels that are listed, of perhaps millions
 FEW = 2  # examples of a rare class that are shown
 Pair = tuple[int, int, float]  # two examples and their distance
 BLANK = 0.5  # share of the cells of a row from which on it is listed
-EDGE = 12  # of the thumbnails that stand for pictures
 
 
 def write_health(
@@ -66,7 +65,7 @@ def measure(
     """Every kind of problem that was looked for, found or not."""
     task, classes = ended.result.task, ended.result.task.classes
     rows = compared(len(train))
-    vectors = _vectors(train.x, rows)
+    vectors = plain_vectors(train.x, rows)
     if len(vectors) > 2:
         near = health.neighbours(vectors)
         encoded = isinstance(train.encoder, PictureEncoding)
@@ -76,7 +75,7 @@ def measure(
         yield from _near(pairs, task.y, train, rows)
         if audit.test_x is not None and len(audit.test_x):
             test = compared(len(audit.test_x))
-            close = health.neighbours(_vectors(audit.test_x, test), vectors, 1)
+            close = health.neighbours(plain_vectors(audit.test_x, test), vectors, 1)
             found = health.leaks(close, limit)
             pairs = [(int(test[a]), place[b], apart) for a, b, apart in found]
             yield leaks_finding(pairs, len(test), audit, classes, tested)
@@ -293,12 +292,3 @@ def _groups(ended: Judged, train: Examples) -> list[dict[str, Any]]:
         train.groups, table.p_clean, table.suspect, task.y, task.num_classes, right, whole
     )
     return [asdict(one) for one in found]
-
-
-def _vectors(x: Inputs, rows: Tensor) -> Tensor:
-    """The vectors themselves; of pictures that were not encoded, thumbnails."""
-    taken = [x.take(part) for part in torch.split(rows, CHUNK)]
-    if len(x.shape) == 3:
-        small = [adaptive_avg_pool2d(t.float().permute(0, 3, 1, 2), EDGE) for t in taken]
-        taken = [part.flatten(1) for part in small]
-    return torch.cat(taken).float()
