@@ -157,10 +157,18 @@ def judge_labels(evidence: Evidence, rule: Rule | None = None, *, seed: int = 0)
         alone=alone,
         own=evidence.own_clean if len(evidence.views) == 1 else None,
     )
-    if len(kept) < 2 or not rows.any():
-        return nothing_judged(part, evidence, weights)
-    found = judged(part, evidence, rule or Rule(), seed)
+    able = len(kept) >= 2 and bool(rows.any())
+    found = judged(part, evidence, rule or Rule(), seed) if able else _nothing(part, evidence)
     return replace(found, weights=weights)
+
+
+def _nothing(part: Part, evidence: Evidence) -> Judgement:
+    """The judgement where fewer than two classes can be judged: every label stays as it is."""
+    trust = trust_of(part.scores, part.labels, np.exp(part.scores), judged=len(part.kept))
+    none = replace(part, rows=np.zeros(len(part.rows), dtype=bool))
+    empty, chosen = np.empty((1, 0)), np.zeros(0, dtype=bool)
+    posterior, trust = np.empty((0, len(part.kept))), replace(trust, level="none")
+    return _stated(none, evidence, empty, chosen, posterior, trust, 0.0)
 
 
 def judged(part: Part, evidence: Evidence, rule: Rule, seed: int) -> Judgement:
@@ -300,38 +308,6 @@ def judge_by_votes(
     chosen = chosen_by(rule or Rule(), wrong, ~fixed, likelier_wrong(wrong, ~fixed))
     found = _stated(part, evidence, wrong[None], chosen, posterior, trust, 0.0, voted=True)
     return replace(found, weights=weights)
-
-
-def nothing_judged(part: Part, evidence: Evidence, weights: Floats) -> Judgement:
-    """The judgement where fewer than two classes can be judged: every label stays as it is."""
-    size, classes = part.scores.shape
-    trust = trust_of(part.scores, part.labels, np.exp(part.scores), judged=len(part.kept))
-    none = np.zeros(size, dtype=bool)
-    return Judgement(
-        p_clean=1 - part.left_alone(),
-        posterior=np.eye(classes)[evidence.given],
-        suspects=none,
-        precision=None,
-        precision_interval=None,
-        curve=[],
-        noise_rate=None,
-        noise_interval=(0.0, 1.0),
-        transition=np.eye(classes),
-        by_class=by_class(
-            np.zeros((1, size)),
-            none,
-            part.labels,
-            part.scores,
-            part.truth >= 0,
-            part.alone,
-            trust,
-            sure=False,
-        ),
-        scores=part.scores,
-        weights=weights,
-        own_weight=0.0,
-        trust=trust,
-    )
 
 
 def knowing(posterior: Floats, labels: Ints, clean: Floats, free: Bools) -> Floats:
