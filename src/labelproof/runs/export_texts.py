@@ -54,75 +54,45 @@ inputs["input_ids"] = np.array([t.ids for t in tokens])
 inputs["attention_mask"] = np.array([t.attention_mask for t in tokens])"""
 
 
-class Terms(nn.Module):
-    """`TextEncoder.transform` from counts of terms on."""
+class FromTexts(nn.Module):
+    """From counts of terms, from tokens, or from both to probabilities: an encoder and a model."""
 
     idf: Tensor
     components: Tensor
 
-    def __init__(self, words: TextEncoder) -> None:
+    def __init__(
+        self, words: TextEncoder | None, network: nn.Module | None, whole: nn.Module
+    ) -> None:
         super().__init__()
-        self.register_buffer("idf", torch.from_numpy(words.idf).float())
-        self.register_buffer("components", torch.from_numpy(words.components).float().T)
+        self.counts, self.network, self.whole = words is not None, network, whole
+        if words is not None:
+            self.register_buffer("idf", torch.from_numpy(words.idf).float())
+            self.register_buffer("components", torch.from_numpy(words.components).float().T)
 
-    def forward(self, counts: Tensor) -> Tensor:
-        """Counts (B, V) to unit vectors (B, D)."""
+    def forward(
+        self, first: Tensor, second: Tensor | None = None, third: Tensor | None = None
+    ) -> Tensor:
+        """Counts (B, V), where terms are counted, then tokens and mask (B, T), to (B, C)."""
+        given = [each for each in (first, second, third) if each is not None]
+        vectors = self._of_terms(given.pop(0)) if self.counts else None
+        if self.network is not None:
+            tokens = self._of_tokens(*given)
+            vectors = tokens if vectors is None else torch.cat([vectors, tokens], 1)
+            vectors = vectors.half().float()  # rounded as they were in training
+        out: Tensor = self.whole(vectors)
+        return out
+
+    def _of_terms(self, counts: Tensor) -> Tensor:
+        """`TextEncoder.transform` from counts of terms on."""
         weights = torch.where(counts > 0, 1 + counts.clamp_min(1).log(), 0.0) * self.idf
         return normalize(normalize(weights) @ self.components)
 
-
-class Sentences(nn.Module):
-    """`TransformerEncoder.transform` from tokens on."""
-
-    def __init__(self, network: nn.Module) -> None:
-        super().__init__()
-        self.network = network
-
-    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """Tokens (B, T) to unit vectors (B, D)."""
+    def _of_tokens(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """`TransformerEncoder.transform` from tokens on."""
+        assert self.network is not None
         hidden = self.network(input_ids=ids, attention_mask=mask).last_hidden_state
         weight = mask[..., None].to(hidden.dtype)
         return normalize((hidden * weight).sum(1) / weight.sum(1).clamp(min=1))
-
-
-class FromTerms(nn.Module):
-    """From counts of terms to probabilities."""
-
-    def __init__(self, words: TextEncoder, whole: nn.Module) -> None:
-        super().__init__()
-        self.words, self.whole = Terms(words), whole
-
-    def forward(self, counts: Tensor) -> Tensor:
-        """(B, V) to (B, C)."""
-        out: Tensor = self.whole(self.words(counts))
-        return out
-
-
-class FromTokens(nn.Module):
-    """From tokens to probabilities; vectors are rounded as they were in training."""
-
-    def __init__(self, network: nn.Module, whole: nn.Module) -> None:
-        super().__init__()
-        self.sentences, self.whole = Sentences(network), whole
-
-    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """(B, T) and (B, T) to (B, C)."""
-        out: Tensor = self.whole(self.sentences(ids, mask).half().float())
-        return out
-
-
-class FromBoth(nn.Module):
-    """From counts and tokens to probabilities."""
-
-    def __init__(self, words: TextEncoder, network: nn.Module, whole: nn.Module) -> None:
-        super().__init__()
-        self.words, self.sentences, self.whole = Terms(words), Sentences(network), whole
-
-    def forward(self, counts: Tensor, ids: Tensor, mask: Tensor) -> Tensor:
-        """(B, V), (B, T) and (B, T) to (B, C)."""
-        vectors = torch.cat([self.words(counts), self.sentences(ids, mask)], 1)
-        out: Tensor = self.whole(vectors.half().float())
-        return out
 
 
 def export_texts(model: Model, encoder: AnyTexts, out: Path) -> None:
@@ -145,16 +115,14 @@ def export_texts(model: Model, encoder: AnyTexts, out: Path) -> None:
 
 def _write(model: Model, encoder: AnyTexts, folder: Path) -> None:
     """Tokenizer, network and what to know of them."""
-    whole = Whole(model).cpu().eval()
-    words = encoder.words if isinstance(encoder, JoinedTexts) else encoder
-    if isinstance(words, TextEncoder):
-        write_json(folder / TERMS, term_settings(words))
+    words, part = _parts(encoder)
     network = None
-    if not isinstance(encoder, TextEncoder):
-        part = encoder.sentences if isinstance(encoder, JoinedTexts) else encoder
+    if words is not None:
+        write_json(folder / TERMS, term_settings(words))
+    if part is not None:
         tokenizer, network = load_transformer(part)
         _save_tokenizer(tokenizer, part, folder / TOKENIZER)
-    joined = _joined(encoder, network, whole).eval()
+    joined = FromTexts(words, network, Whole(model).cpu()).eval()
     (folder / NETWORK).write_bytes(_converted(joined, inputs_of(folder, SAMPLES)))
     used = [
         code for name, code in ((TERMS, COUNT), (TOKENIZER, TOKENS)) if (folder / name).exists()
@@ -165,12 +133,11 @@ def _write(model: Model, encoder: AnyTexts, folder: Path) -> None:
     (folder / "README.md").write_text(USE.format(code=_code(used)), encoding="utf-8")
 
 
-def _joined(encoder: AnyTexts, network: Any, whole: nn.Module) -> nn.Module:
-    if isinstance(encoder, TextEncoder):
-        return FromTerms(encoder, whole)
+def _parts(encoder: AnyTexts) -> tuple[TextEncoder | None, TransformerEncoder | None]:
+    """What counts terms and what reads sentences, where there is one."""
     if isinstance(encoder, JoinedTexts):
-        return FromBoth(encoder.words, network, whole)
-    return FromTokens(network, whole)
+        return encoder.words, encoder.sentences
+    return (encoder, None) if isinstance(encoder, TextEncoder) else (None, encoder)
 
 
 def _save_tokenizer(tokenizer: Any, encoder: TransformerEncoder, path: Path) -> None:
