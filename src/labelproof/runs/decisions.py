@@ -11,16 +11,20 @@ import json
 import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, TypeGuard, cast, get_args
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
 
 from labelproof.errors import BadInput
 from labelproof.run_files import DECISIONS
 from labelproof.runs.journal import Journal
 
 Kind = Literal["keep", "accept", "change", "skip", "remove"]
+Step = Annotated[int, Meta(ge=1)]
 LONGEST_NOTE = 2000  # letters
 SURROGATE = re.compile("[\ud800-\udfff]")  # half a letter, which no file can hold
 
@@ -29,23 +33,23 @@ SURROGATE = re.compile("[\ud800-\udfff]")  # half a letter, which no file can ho
 class Decision:
     """What a person said of one label."""
 
-    step: int  # decisions of one step are undone together
-    index: int
+    step: Step  # decisions of one step are undone together
+    index: Annotated[int, Meta(ge=0)]
     id: str
     given: str
     decision: Kind
-    label: str | None  # the class that stands; None when skipped or removed
-    time: str
-    note: str = ""  # what the person wrote beside it
+    label: str | None = None  # the class that stands; None when skipped or removed
+    time: str = ""
+    note: Annotated[str, Meta(max_length=LONGEST_NOTE)] = ""  # what the person wrote beside it
 
 
 @dataclass(frozen=True, kw_only=True)
 class Undo:
     """An earlier step taken back."""
 
-    step: int
+    step: Step
     undo: int
-    time: str
+    time: str = ""
 
 
 Line = Decision | Undo
@@ -61,62 +65,6 @@ def dump(line: Line) -> str:
     return json.dumps(content, ensure_ascii=False) + "\n"
 
 
-def parse(
-    entry: Any, ids: Sequence[str], given: Sequence[str], classes: frozenset[str]
-) -> Decision | Undo:
-    """Check one entry.
-
-    Raises:
-        BadInput: With the reason as half a sentence.
-    """
-    if not isinstance(entry, dict):
-        raise BadInput("not a JSON object")
-    step, time = entry.get("step"), str(entry.get("time", ""))
-    if not _is_number(step) or step < 1:
-        raise BadInput(f"'step' is {step!r}, not a number from 1 on")
-    if "undo" in entry:
-        if not _is_number(entry["undo"]):
-            raise BadInput(f"'undo' is {entry['undo']!r}, not the number of a step")
-        return Undo(step=step, undo=entry["undo"], time=time)
-    index = entry.get("index")
-    if not _is_number(index) or not 0 <= index < len(ids):
-        raise BadInput(f"'index' is {index!r}, not an example of 0 to {len(ids) - 1}")
-    if entry.get("id") != ids[index] or entry.get("given") != given[index]:
-        raise BadInput(
-            f"example {index} is {ids[index]!r} labelled {given[index]!r}, but the line says "
-            f"{entry.get('id')!r} labelled {entry.get('given')!r}"
-        )
-    kind, label = entry.get("decision"), entry.get("label")
-    if kind not in get_args(Kind):
-        raise BadInput(f"'decision' is {kind!r}, not one of {', '.join(get_args(Kind))}")
-    if kind in ("skip", "remove"):
-        label = None
-    elif not isinstance(label, str) or label not in classes:
-        raise BadInput(f"'label' is {label!r}, which is not a class of this run")
-    elif kind == "keep" and label != given[index]:
-        raise BadInput(f"it keeps {given[index]!r}, but names {label!r}")
-    note = entry.get("note", "")
-    if not isinstance(note, str) or len(note) > LONGEST_NOTE or SURROGATE.search(note):
-        raise BadInput(f"'note' is not a text of at most {LONGEST_NOTE} characters")
-    return Decision(
-        step=step,
-        index=index,
-        id=ids[index],
-        given=given[index],
-        decision=cast(Kind, kind),
-        label=label,
-        time=time,
-        note=note,
-    )
-
-
-def _is_number(value: Any) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-KINDS: tuple[str, ...] = get_args(Kind)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Known:
     """What a decision is checked against: the examples of the run and its classes."""
@@ -124,6 +72,38 @@ class Known:
     ids: Sequence[str]  # by index of the example
     given: Sequence[str]  # names of the given classes, by index
     classes: frozenset[str]
+
+
+def parse(entry: Any, known: Known) -> Line:
+    """Check one entry.
+
+    Raises:
+        BadInput: With the reason as half a sentence.
+    """
+    undo = isinstance(entry, dict) and "undo" in entry
+    try:
+        line = msgspec.convert(entry, Undo) if undo else msgspec.convert(entry, Decision)
+    except msgspec.ValidationError as error:
+        raise BadInput(str(error)) from None
+    if isinstance(line, Undo):
+        return line
+    if line.index >= len(known.ids):
+        raise BadInput(f"'index' is {line.index}, not an example of 0 to {len(known.ids) - 1}")
+    name, given = known.ids[line.index], known.given[line.index]
+    if (line.id, line.given) != (name, given):
+        raise BadInput(
+            f"example {line.index} is {name!r} labelled {given!r}, but the line says "
+            f"{line.id!r} labelled {line.given!r}"
+        )
+    if SURROGATE.search(line.note):
+        raise BadInput("'note' is not a text")
+    if line.decision in ("skip", "remove"):
+        return replace(line, label=None)
+    if line.label not in known.classes:
+        raise BadInput(f"'label' is {line.label!r}, which is not a class of this run")
+    if line.decision == "keep" and line.label != given:
+        raise BadInput(f"it keeps {given!r}, but names {line.label!r}")
+    return line
 
 
 class Decisions:
@@ -198,7 +178,7 @@ class Decisions:
             "note": wish.get("note") or "",
             "time": now,
         }
-        found = parse(line, self._known.ids, self._known.given, self._known.classes)
+        found = parse(line, self._known)
         assert isinstance(found, Decision)
         return found
 
@@ -237,8 +217,8 @@ def read_decisions(folder: Path, known: Known) -> Decisions:
     path = folder / DECISIONS
     if not path.exists():
         return Decisions(known, ())
-    whole, torn = _split(path.read_bytes())
-    return Decisions(known, list(_lines(path, whole + (torn if _complete(torn) else b""), known)))
+    whole, _ = _split(path.read_bytes())
+    return Decisions(known, list(_lines(path, whole, known)))
 
 
 def open_decisions(folder: Path, known: Known) -> Decisions:
@@ -251,14 +231,15 @@ def open_decisions(folder: Path, known: Known) -> Decisions:
     busy = f"{folder} is being reviewed already; use the page that is open, or end it first."
     journal = Journal(path, busy)
     try:
-        whole, torn = _split(journal.content())
-        lines = list(_lines(path, whole + (torn if _complete(torn) else b""), known))
-        if _complete(torn):
-            journal.append(b"\n")
-        elif torn:
+        content = journal.content()
+        whole, torn = _split(content)
+        lines = list(_lines(path, whole, known))
+        if torn:
             with path.with_name(f"{DECISIONS}.torn").open("ab") as aside:
                 aside.write(torn + b"\n")
             journal.cut(len(whole))
+        elif whole != content:
+            journal.append(b"\n")
         return Decisions(known, lines, journal)
     except BaseException:
         journal.close()
@@ -266,17 +247,17 @@ def open_decisions(folder: Path, known: Known) -> Decisions:
 
 
 def _split(content: bytes) -> tuple[bytes, bytes]:
-    """Whole lines, and what follows the last line break."""
+    """Whole lines, and the beginning of one that was cut short.
+
+    A last line that only lacks its line break is all there.
+    """
     end = content.rfind(b"\n") + 1
-    return content[:end], content[end:]
-
-
-def _complete(tail: bytes) -> bool:
-    """Whether a last line without its line break is nevertheless all there."""
     try:
-        return isinstance(json.loads(tail), dict)
+        if isinstance(json.loads(content[end:]), dict):
+            return content + b"\n", b""
     except (ValueError, RecursionError):
-        return False
+        pass
+    return content[:end], content[end:]
 
 
 def _lines(path: Path, content: bytes, known: Known) -> Iterator[Line]:
@@ -286,7 +267,7 @@ def _lines(path: Path, content: bytes, known: Known) -> Iterator[Line]:
         if not raw.strip():
             continue
         try:
-            line = parse(json.loads(raw), known.ids, known.given, known.classes)
+            line = parse(json.loads(raw), known)
             if isinstance(line, Undo):
                 if line.undo not in steps or line.undo in undone:
                     raise BadInput(f"there is no step {line.undo} to undo")
