@@ -1,6 +1,10 @@
 """Losses, scores, mixing and schedules: pure functions that methods are written with."""
 
-from labelproof.functional.contrast import label_divergence as label_divergence, nt_xent as nt_xent, uniform_selection as uniform_selection
+from labelproof.functional.contrast import (
+    label_divergence as label_divergence,
+    nt_xent as nt_xent,
+    uniform_selection as uniform_selection,
+)
 from labelproof.functional.dirichlet import dirichlet_uncertainty as dirichlet_uncertainty
 from labelproof.functional.losses import (
     Objective as Objective,
@@ -22,7 +26,13 @@ from labelproof.functional.losses import (
     soft_edl_loss as soft_edl_loss,
     with_noise as with_noise,
 )
-from labelproof.functional.mix import Mixed as Mixed, mix as mix, mixing_weight as mixing_weight, mixup as mixup, sharpen as sharpen
+from labelproof.functional.mix import (
+    Mixed as Mixed,
+    mix as mix,
+    mixing_weight as mixing_weight,
+    mixup as mixup,
+    sharpen as sharpen,
+)
 from labelproof.functional.select import (
     TwoGaussians as TwoGaussians,
     confident as confident,
