@@ -593,6 +593,27 @@ def test_a_decision_undone_while_judging_is_not_judged_by(
     review.decisions.close()
 
 
+def test_votes_say_what_the_label_says_after_judging_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = made_run(tmp_path / "run", size=200)
+    row = open_review(run).rows
+    index, given, suggested = int(row.index[0]), row.given[0], row.suggested[0]
+    names = [CLASSES[given], CLASSES[suggested], CLASSES[3 - given - suggested]]
+    said = "".join(f"{index},p{n},{name},0.{56 - n}\n" for n, name in enumerate(names))
+    (run / "votes.csv").write_text("index,annotator,label,p_right\n" + said)
+    review = open_review(run, write=True)
+    desk = Desk(review, Shown(), None, Again(review))
+    assert [sure for *_, sure in desk.row(0)["votes"]] == [0.56, 0.55, 0.54]
+    clean, sure = np.full(200, 0.37), np.full(200, 0.4)
+    again = replace(review.rows, p_clean=clean, p_suggested=sure)
+    monkeypatch.setattr(web_app, "judged_again", lambda *_: again)
+    desk.judge_again()
+    shown = desk.row(0)
+    assert [sure for *_, sure in shown["votes"]] == [shown["p_clean"], shown["p_suggested"], None]
+    review.decisions.close()
+
+
 def test_decisions_are_read_between_those_of_other_threads(review: Reviewed) -> None:
     decisions, found = review.decisions, list[object]()
     decisions.decide([{"index": 7, "decision": "remove"}])

@@ -87,7 +87,7 @@ class Desk:
         return {
             "place": place,
             "at": self.queue.at(place),
-            "votes": self.votes.get(index),
+            "votes": self._votes(place),
             "ask": self.people and vars(self.people.about(rows, place)),
             "rank": number,
             "of": of,
@@ -105,6 +105,22 @@ class Desk:
             "decision": decision
             and {"kind": decision.decision, "label": decision.label, "note": decision.note},
         }
+
+    def _votes(self, place: int) -> Sequence[tuple[str, str, float | None]] | None:
+        """Who said what, and how likely it is; None for a class of which only the run knew it."""
+        rows, before, classes = self.rows, self.review.rows, self.review.classes
+        said = self.votes.get(int(rows.index[place]))
+        same = all(
+            getattr(rows, name)[place] == getattr(before, name)[place]
+            for name in ("suggested", "p_clean", "p_suggested")
+        )
+        if said is None or same:
+            return said
+        now = {
+            classes[rows.given[place]]: float(rows.p_clean[place]),
+            classes[rows.suggested[place]]: float(rows.p_suggested[place]),
+        }
+        return [(who, label, now.get(label)) for who, label, _ in said]
 
     def _likeliest(self, place: int, pairs: Sequence[tuple[int, float]]) -> list[tuple[str, float]]:
         """The likeliest classes; given and suggested one have the numbers that stand elsewhere."""

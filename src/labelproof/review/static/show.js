@@ -42,7 +42,8 @@ function content(run, row, edge) {
   return parts;
 }
 
-// "cat (96%): Ann, Ben; dog (3%): Cleo"; beyond so many people of one opinion, their number
+// "cat (96%): Ann, Ben; dog (3%): Cleo"; beyond so many people of one opinion, their number.
+// A label without a probability was judged again since the run, and comes last.
 function said(votes, most) {
   const opinions = new Map();
   for (const [who, label, right] of votes) {
@@ -50,8 +51,9 @@ function said(votes, most) {
     opinions.get(label).people.push(who);
   }
   const names = (people) => people.length > most ? `${people.length} people` : people.join(", ");
-  const sorted = [...opinions].sort(([, a], [, b]) => b.right - a.right);
-  return sorted.map(([label, { right, people }]) => `${label} (${percent(right)}): ${names(people)}`).join("; ");
+  const sorted = [...opinions].sort(([, a], [, b]) => (b.right ?? -1) - (a.right ?? -1));
+  const named = ([label, { right }]) => right === null ? label : `${label} (${percent(right)})`;
+  return sorted.map((opinion) => `${named(opinion)}: ${names(opinion[1].people)}`).join("; ");
 }
 
 function cells(pairs) {
