@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -45,6 +46,18 @@ def test_images_with_class_names_and_a_test_part(tmp_path, memory_gb):
     assert len(examples.test) == 2
     assert np.array_equal(taken(examples)[4], np.asarray(picture(4)))
     assert len(load(tmp_path / "d", like=examples)) == 2
+
+
+def test_a_column_of_file_names_beside_the_images_of_a_test_set(tmp_path):
+    parts = {name: pictures(4) for name in ("train", "test")}
+    named = {name: part.add_column("file_name", list("abcd")) for name, part in parts.items()}
+    datasets.DatasetDict(named).save_to_disk(tmp_path / "d")
+    examples = load(tmp_path / "d")
+    assert len(examples.test) == 4
+    from_a_folder = replace(examples, about={"source": "folder"})
+    assert len(load(tmp_path / "d" / "test", like=from_a_folder)) == 4
+    with pytest.raises(BadInput, match="images in the column 'file_name'"):
+        load(tmp_path / "d", SourceOptions(file_column="file_name"))
 
 
 def test_vectors(tmp_path):

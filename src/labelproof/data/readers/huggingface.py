@@ -123,7 +123,7 @@ def _examples(rows: Any, how: Reading, about: dict[str, Any]) -> Examples:
     classes = [n for n, kind in rows.features.items() if isinstance(kind, datasets.ClassLabel)]
     otherwise = classes[0] if len(classes) == 1 else None
     roles = assign(rows.column_names, how, Path(about["path"]), otherwise)
-    image = _image_column(rows, roles, datasets)
+    image = _image_column(rows, roles, how.options.file_column, datasets)
     most = how.options.sample
     together = bool(roles.annotator)  # rows of one example lie anywhere
     if image is None and most is not None and len(rows) > most and not together:
@@ -174,13 +174,13 @@ def _class_names(rows: Any, roles: Roles, datasets: Any) -> Sequence[str] | None
     return names[0] if all(one == names[0] for one in names) else None
 
 
-def _image_column(rows: Any, roles: Roles, datasets: Any) -> str | None:
+def _image_column(rows: Any, roles: Roles, asked: str | None, datasets: Any) -> str | None:
     if roles.text is not None:
         return None
     images = [n for n, kind in rows.features.items() if isinstance(kind, datasets.Image)]
-    if roles.file is not None and roles.file not in images:
+    if asked is not None and asked == roles.file and asked not in images:
         raise BadInput(
-            f"expected images in the column {roles.file!r} of the data set, but its image columns "
+            f"expected images in the column {asked!r} of the data set, but its image columns "
             f"are {', '.join(images) or 'none'}; correct --file-column"
         )
-    return roles.file or (images[0] if images else None)
+    return roles.file if roles.file in images else next(iter(images), None)
