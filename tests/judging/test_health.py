@@ -24,6 +24,7 @@ from labelproof.judging.health import (
     robust_scores,
     separation,
     split_classes,
+    telling,
     without_class,
 )
 from labelproof.judging.numbers import logit, sigmoid
@@ -149,6 +150,15 @@ def test_regions_where_the_model_fails() -> None:
     found = failing(neighbours(torch.tensor(x)), given)
     assert {row for row, _ in found} == set(range(50, 100))
     assert all(local == pytest.approx(0.05) for _, local in found)
+
+
+def test_a_list_no_better_than_chance_is_none() -> None:
+    wrong, rows = torch.full((100,), 0.1), torch.arange(0, 40)
+    assert telling(rows, wrong, 0.1).tolist() == []
+    wrong[:40] = 0.2  # 20% of 40: from 10.5% on
+    assert telling(rows, wrong, 0.1).tolist() == rows.tolist()
+    assert telling(rows, wrong, 0.11).tolist() == []
+    assert telling(rows[:0], wrong, 0.0).tolist() == []
 
 
 def test_what_no_class_fits() -> None:

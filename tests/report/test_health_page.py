@@ -108,6 +108,34 @@ def test_of_very_many_contradicted_labels_the_first_are_listed(
     run, _ = _contradicting(tmp_path)
     found = _finding(run, "contradicted labels")
     assert found["count"] > 3 == len(found["entries"])
+    page = (run / "report.html").read_text()
+    assert f"a model contradicts: the first 3 of {found['count']:,}</h3>" in page
+
+
+def test_findings_are_about_the_consensus_of_votes(tmp_path: Path) -> None:
+    rng, truth, run = np.random.default_rng(0), np.arange(600) % 3, tmp_path / "run"
+    x = rng.normal(size=(600, 6)).astype(np.float32)
+    x[np.arange(600), truth] += 1.5
+    wrong = rng.random((600, 3)) < 0.25
+    votes = np.where(wrong, rng.integers(0, 3, (600, 3)), truth[:, None])
+    votes[rng.random((600, 3)) < 0.3] = -1
+    votes[(votes < 0).all(1), 0] = 0
+    np.savez(tmp_path / "d.npz", x=x, votes=votes)
+    words = ["fit", str(tmp_path / "d.npz"), "--method", "ce", "--epochs", "3"]
+    told = CliRunner().invoke(app, [*words, "--out", str(run)])
+    assert told.exit_code == 0, told.output
+    with (run / "votes.csv").open(newline="") as file:
+        sure = {int(row["index"]): row for row in csv.DictReader(file)}
+    wrong_by = {i: 1 - float(row["p_consensus"]) for i, row in sure.items()}
+    usual = np.mean(list(wrong_by.values()))
+    consensus = np.array([int(sure[i]["consensus"]) for i in range(600)])
+    with (run / "health.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    for kind in ("contradicted labels", "harmful examples"):
+        listed = [int(row["index"]) for row in rows if row["kind"] == kind]
+        assert 0 < len(listed) < 120
+        assert min(wrong_by[index] for index in listed) > usual
+        assert (consensus != truth)[listed].mean() > 1.5 * (consensus != truth).mean()
 
 
 def test_labels_that_the_model_contradicts_are_listed_beside_the_suspects(tmp_path: Path) -> None:

@@ -68,7 +68,8 @@ class Calibration:
     noise_rate: float | None  # estimated share of wrong labels; None where it cannot be stated
     judgement: Judgement | None = None  # None where nothing was judged
     scores: Tensor | None = None  # (N, C) of the training set, by models that did not see labels
-    instead: Tensor | None = None  # (N,) the class that one of these names instead, or -1
+    instead: Tensor | None = None  # (N,) the class that one of these names instead, or -1; with
+    # several annotators, instead of their consensus
     crowd: Crowd | None = None  # what several annotators and the model say together
     joined: Join | None = None  # whether a regression predicts too; None where it was not asked for
     members: tuple[Any, ...] = ()  # states trained without a fold, where they predict too
@@ -134,6 +135,7 @@ def calibrate(
         heard = seen_scores(own, of)
     crowd = crowd_of(task, heard.unseen)
     judged, scale = judged_labels(result, heard, crowd, rule, again.seed)
+    labels = task.y if crowd is None else crowd.posterior.argmax(1)
     link = Link(of=of, scale=scale, partner=heard.together.partner if heard.together else None)
     return Calibration(
         how=how,
@@ -144,7 +146,7 @@ def calibrate(
         noise_rate=judged.noise_rate,
         judgement=judged,
         scores=torch.from_numpy(judged.scores).float(),
-        instead=torch.from_numpy(named_instead(judged.scores, heard.views, task.y.numpy())),
+        instead=torch.from_numpy(named_instead(judged.scores, heard.views, labels.numpy())),
         crowd=crowd,
         joined=heard.together,
         members=members,

@@ -240,6 +240,20 @@ def typical(rows: Tensor) -> list[int]:
     return found
 
 
+def telling(rows: Tensor, wrong: Tensor, usual: float) -> Tensor:
+    """Some labels (M,), by index, if more of them are wrong than chance gives; else none.
+
+    The expected share of wrong ones must be above `usual`, by the lower end of its 95% interval.
+
+    Args:
+        rows: (M,) the labels.
+        wrong: (N,) probability that a label is wrong.
+        usual: the expected share of all labels that could be among them.
+    """
+    share = wrong[rows].mean().item() if len(rows) else 0.0
+    return rows if wilson(share, len(rows))[0] > usual else rows[:0]
+
+
 def rare_classes(labels: Tensor, classes: int) -> list[tuple[int, int]]:
     """Classes (class, examples) with less than a tenth of an equal share, the rarest first."""
     counts = labels.bincount(minlength=classes)

@@ -136,6 +136,7 @@ class Finding:
     of: str  # what the share is of: examples, test examples or classes
     share: Share
     entries: Sequence[dict[str, Any]]  # index or class, score, and what else is known
+    whole: int  # entries there are, of which `entries` may be the first
 
     def describe(self) -> dict[str, Any]:
         """Plain values, for health.json."""
@@ -150,6 +151,7 @@ class Finding:
             "share": self.share.value,
             "low": low,
             "high": high,
+            "whole": self.whole,
             "entries": list(self.entries[:KEPT]),
         }
 
@@ -160,9 +162,24 @@ def listed(found: Sequence[tuple[int, float]]) -> list[dict[str, Any]]:
 
 
 def finding_of(
-    kind: str, entries: Sequence[dict[str, Any]], size: int, count: int | None = None
+    kind: str,
+    entries: Sequence[dict[str, Any]],
+    size: int,
+    count: int | None = None,
+    whole: int | None = None,
 ) -> Finding:
-    """A kind of problem in so many of all, as many as there are entries unless told."""
+    """A kind of problem in so many of all, as many as there are entries unless told.
+
+    Entries can be fewer than there are in the `whole`.
+    """
     title, advice, of = SAID[kind]
     share = Share(count=len(entries) if count is None else count, of=size)
-    return Finding(kind=kind, title=title, advice=advice, of=of, share=share, entries=entries)
+    return Finding(
+        kind=kind,
+        title=title,
+        advice=advice,
+        of=of,
+        share=share,
+        entries=entries,
+        whole=len(entries) if whole is None else whole,
+    )

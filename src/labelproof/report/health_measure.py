@@ -87,8 +87,7 @@ def measure(
             yield finding_of("rows sorted by class", (), len(rows), beside)
         if ended.calibration.scores is not None:
             yield _failing(ended, near, rows)
-        harm = regions.harmful(near, task.y[rows])
-        yield finding_of("harmful examples", listed([(place[r], v) for r, v in harm]), len(rows))
+        yield _harmful(ended, near, rows)
         trusted = ~ended.table.suspect[rows]
         split = health.split_classes(vectors, task.y[rows], len(classes), trusted)
         yield _classes("split class", split, classes, partial(_halves, vectors, ended, rows))
@@ -199,24 +198,57 @@ def _failing(ended: Judged, near: health.Neighbours, rows: Tensor) -> Finding:
     return finding_of("failing regions", entries, len(rows))
 
 
+def _harmful(ended: Judged, near: health.Neighbours, rows: Tensor) -> Finding:
+    """Labels that neighbours do better without."""
+    labels, _ = _labels(ended)
+    harm = regions.harmful(near, labels[rows])
+    found, value = rows[[row for row, _ in harm]], dict(harm)
+    place = {int(row): number for number, row in enumerate(rows.tolist())}
+    kept = _worth_a_look(found, ended, torch.ones(len(labels), dtype=torch.bool))
+    entries = listed([(row, value[place[row]]) for row in kept.tolist()])
+    return finding_of("harmful examples", entries, len(rows))
+
+
+def _labels(ended: Judged) -> tuple[Tensor, Tensor]:
+    """The labels that count (N,), and how likely each is wrong (N,): the consensus of votes."""
+    crowd = ended.calibration.crowd
+    if crowd is None:
+        return ended.result.task.y, 1 - ended.table.p_clean.double()
+    best = crowd.posterior.max(1)
+    return best.indices, 1 - best.values.double()
+
+
+def _worth_a_look(found: Tensor, ended: Judged, among: Tensor) -> Tensor:
+    """Found labels, by index, if more of them are wrong than of those (N,) they are among.
+
+    Where several people labelled, those that are less likely wrong than the average are left out:
+    what a model says against the consensus has been heard with the votes.
+    """
+    if ended.calibration.trust.level == "none":
+        return found
+    _, wrong = _labels(ended)
+    if ended.calibration.crowd is not None:
+        found = found[wrong[found] > wrong.mean()]
+    return health.telling(found, wrong, wrong[among].mean().item())
+
+
 def _contradicted(instead: Tensor, ended: Judged) -> Finding:
     """Labels that a held-out model would not give, without suspects and reviewed labels.
 
     All are counted; the likeliest to be wrong are listed.
     """
     table, task = ended.table, ended.result.task
-    against = (instead >= 0) & ~table.suspect
-    if task.fixed is not None:
-        against &= ~task.fixed
+    among = ~table.suspect if task.fixed is None else ~table.suspect & ~task.fixed
+    against = (instead >= 0) & (instead != task.y) & among
     order = table.p_clean.argsort(stable=True)
-    found = order[against[order]]
+    found = _worth_a_look(order[against[order]], ended, among)
     first = found[:LISTED]
     named, right = instead[first].tolist(), table.p_clean[first].tolist()
     entries = [
         {"index": row, "other": task.classes[code], "score": sure}
         for row, code, sure in zip(first.tolist(), named, right, strict=True)
     ]
-    return finding_of("contradicted labels", entries, len(instead), len(found))
+    return finding_of("contradicted labels", entries, len(instead), len(found), len(found))
 
 
 def _strange(scores: Tensor, ended: Judged) -> Finding:

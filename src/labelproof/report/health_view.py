@@ -93,8 +93,9 @@ def _finding(
 ) -> ShownFinding:
     entries = [_entry(found["kind"], one, example, size) for one in found["entries"][:MOST]]
     title = found["title"]
-    if len(found["entries"]) > len(entries):
-        title = f"{title}: the first {len(entries)} of {len(found['entries'])}"
+    whole = found.get("whole", len(found["entries"]))
+    if whole > len(entries):
+        title = f"{title}: the first {len(entries)} of {whole:,}"
     pictures = any(one.picture for entry in entries for one in entry.examples)
     return ShownFinding(title=title, entries=entries, pictures=pictures)
 

@@ -304,6 +304,7 @@ class FindingRecord(Struct):
     share: Share
     low: Share
     high: Share
+    whole: Count | UnsetType = UNSET  # entries there are; runs of old do not say
     entries: list[EntryRecord] = []
 
 
