@@ -229,6 +229,21 @@ def test_class_by_class_health_counts_what_labels_csv_says(tmp_path: Path) -> No
         assert values[5] == str(joining[name])
 
 
+@pytest.mark.parametrize(("rate", "interval"), [(None, [0.1, 0.3]), (0.2, [0.1, 1.0])])
+def test_classes_have_no_number_where_the_summary_has_none(
+    tmp_path: Path, rate: float | None, interval: list[float]
+) -> None:
+    run = made_run(tmp_path / "run", size=200)
+    summary = json.loads((run / "summary.json").read_text())
+    summary |= {"noise_rate_estimate": rate, "noise_rate_interval": interval}
+    (run / "summary.json").write_text(json.dumps(summary))
+    text = write(run).read_text(encoding="utf-8")
+    body = text.split('aria-label="Table of classes"')[1].split("</table>")[0]
+    cells = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in body.split("<tr>")[2:]]
+    assert [row[3] for row in cells] == ["–"] * 3
+    assert "it is left open here, because a single number would not be reliable" in text
+
+
 def test_the_table_of_classes_says_what_is_counted(tmp_path: Path) -> None:
     page = page_of(made_run(tmp_path / "run"))
     heads = [words for tag, words in page.words if tag == "th"]

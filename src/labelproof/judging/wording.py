@@ -96,6 +96,12 @@ def precision(summary: Mapping[str, Any]) -> list[str]:
     return [line + (f", about {stated:.0%} by our estimate." if stated is not None else ".")]
 
 
+def states_rate(summary: Mapping[str, Any]) -> bool:
+    """Whether the share of wrong labels is stated as a single number."""
+    rate, interval = summary.get("noise_rate_estimate"), summary.get("noise_rate_interval")
+    return rate is not None and (interval is None or interval[1] < 1)
+
+
 def noise(summary: Mapping[str, Any]) -> list[str]:
     """The share of wrong labels: a number with its interval, the interval alone, or neither."""
     rate, interval = summary.get("noise_rate_estimate"), summary.get("noise_rate_interval")

@@ -12,6 +12,7 @@ import numpy as np
 from labelproof.csv_files import read_columns
 from labelproof.errors import BadInput
 from labelproof.files import LARGEST, parse_json, read_json, read_regular
+from labelproof.judging import wording
 from labelproof.judging.label_table import Codes, LabelRows
 from labelproof.run_files import HEALTH, MEASURED, METRICS, UNREADABLE
 from labelproof.runs.folder import read_summary, read_task
@@ -52,7 +53,7 @@ class ClassHealth:
     name: str
     given: int  # labels of this class
     suspects: int  # of these, suspect
-    right: float | None  # estimated share of right ones among them
+    right: float | None  # estimated share of right ones among them, where it can be stated
     reason: str  # why the class was not judged, or empty
     mostly: str | None  # what most of the suspects should be
     joining: int  # suspects of other classes that should be this one
@@ -88,7 +89,7 @@ def health(facts: Facts) -> list[ClassHealth]:
     given = np.bincount(rows.given, minlength=len(names))
     clean = np.bincount(rows.given, rows.p_clean, minlength=len(names))
     told = {part["name"]: part for part in facts.summary.get("by_class") or ()}
-    quiet = (facts.summary.get("trust") or {}).get("level") == "none"
+    quiet = wording.level(facts.summary) == "none" or not wording.states_rate(facts.summary)
     test = facts.measured.get("class_accuracy") or [None] * len(names)
     return [
         ClassHealth(

@@ -96,6 +96,7 @@ def render(facts: Facts, shown: Shown, note: str | None = None) -> str:
         level=wording.level(facts.summary),
         filled=wording.filled_up(facts.summary),
         share=wrong_share(facts.summary),
+        single=wording.states_rate(facts.summary),
         conflicts=list(conflicts(facts, shown)),
         duplicates=facts.measured.get("duplicates"),
         unreadable=facts.unreadable[:MOST_FILES],
