@@ -35,17 +35,18 @@ from labelproof.judging.crowd_em import (
     own_rate,
     vote_logs,
 )
-from labelproof.judging.hidden_votes import SHARE, Split, splits
+from labelproof.judging.hidden_votes import Split, splits
 from labelproof.judging.joint_votes import ballots
 
 GRIDS: Mapping[str, Sequence[float]] = {
     "strength": (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0),  # κ, in votes a class
     "temper": (1.0, 0.85, 0.7, 0.6, 0.5, 0.4, 0.3),  # τ
-    "correlation": (0.0, 0.01, 0.03, 0.06, 0.1, 0.15, 0.25, 0.4, 0.6),  # ρ
+    # ρ: with more, a classifier overrules many people, and foretells itself by them
+    "correlation": (0.0, 0.01, 0.03, 0.06, 0.1),
 }
-LOWER = (0.1, 0.03, 0.0)  # ρ that hidden votes may prefer to the classifier's choice
+LOWER = (0.06, 0.03, 0.0)  # ρ that hidden votes may prefer to the classifier's choice
 GOOD = 2 / 3  # of hidden votes that equal the majority, where votes are good enough to prefer them
-MANY = 30  # votes an example, from which on they may prefer them however good they are
+BETTER = 0.8  # the same where a classifier says something else
 LEARNT = 0.5  # of what a majority tells of hidden votes, below which a classifier tells nothing
 ROUNDS = 3  # of the search over them
 PATIENCE = 2  # values in a row that are no better, after which no further ones are tried
@@ -188,8 +189,8 @@ def _majority_ahead(parts: Sequence[Split], best: Tried) -> bool:
     """Whether more hidden votes equal the majority of the others than their consensus.
 
     The consensus decides between equals. A classifier that knows hidden votes as well is not
-    overruled. Nor is one by weak votes, unless they are very many or it learnt next to nothing:
-    their majority may be an error that people share.
+    overruled. Nor is one by weak votes, unless it learnt next to nothing: their majority may be an
+    error that people share.
     """
     pairs = list(zip(parts, best.fits, strict=True))
     labels = [(part.shown.start + 1e-3 * fit.posterior).argmax(1) for part, fit in pairs]
@@ -197,10 +198,8 @@ def _majority_ahead(parts: Sequence[Split], best: Tried) -> bool:
     if plain.mean() <= best.agreed.mean():
         return False
     said = torch.cat([part.hidden.label for part in parts])
-    shown = parts[0].shown.given.double().mean().item()
-    many = shown >= MANY * (1 - 1 / SHARE)
-    good = many or plain.sum().item() >= GOOD * len(said)
     scores = parts[0].shown.scores
+    good = plain.sum().item() >= (GOOD if scores is None else BETTER) * len(said)
     if scores is None:
         return good
     model = _agreed(parts, [scores.argmax(1)] * len(parts))
