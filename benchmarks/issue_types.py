@@ -30,8 +30,8 @@ from sklearn.datasets import load_digits, load_sample_images
 
 from labelproof.data.readers import SourceOptions, load
 from labelproof.judging import health, regions
+from labelproof.report.findings import picture_findings
 from labelproof.report.health_measure import BLANK
-from labelproof.report.health_pictures import picture_findings
 from labelproof.sklearn import find_label_issues
 
 EACH = 6  # pictures with each fault

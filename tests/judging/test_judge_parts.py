@@ -18,8 +18,8 @@ from labelproof.errors import BadInput
 from labelproof.judging import noise_samples
 from labelproof.judging.judgement import Part
 from labelproof.judging.noise_model import NoiseModel, Prior
+from labelproof.judging.noise_samples import SURER, TEMPER, final_draws, own_evidence, shifted_to
 from labelproof.judging.numbers import auroc, log_softmax, logit, mean_ranks, sigmoid
-from labelproof.judging.own_score import SURER, TEMPER, final_draws, own_evidence, shifted_to
 from labelproof.judging.stacking import neighbours, neighbours_in_time, regression, stack
 from labelproof.judging.statements import (
     precision_curve,

@@ -14,8 +14,7 @@ from torch.nn.functional import one_hot
 from labelproof import metrics
 from labelproof.judging.calibration import Heard, link_scale
 from labelproof.judging.judgement import Evidence, Judgement, judge_labels
-from labelproof.judging.link import Link
-from labelproof.judging.link_scale import fit_scale, halfway, rights, sure_scale
+from labelproof.judging.link import Link, fit_scale, halfway, rights, sure_scale
 from labelproof.judging.numbers import log_softmax
 from labelproof.judging.sharpness import Near, share_right
 

@@ -9,8 +9,8 @@ import pytest
 from scipy.special import expit
 from scipy.stats import norm
 
+from labelproof.judging.noise_samples import own_evidence, reviewed_curve
 from labelproof.judging.numbers import log_softmax
-from labelproof.judging.own_score import own_evidence, reviewed_curve
 from labelproof.judging.statements import by_class, precision_curve, precision_of, rate_interval
 from labelproof.judging.trust import Trust, trust_of, unjudged_classes
 from labelproof.judging.wording import (

@@ -344,6 +344,27 @@ DAMAGES = {
         run / "labels.csv", "\n", "\n0,row 0,cat,dog,0.1,0.2,0.3,1\n"
     ),
     "no task": lambda run: _replace(run / "run.json", '"task"', '"tusk"'),
+    **{
+        f"{name}: {text}": lambda run, name=name, text=text: (run / name).write_text(text)
+        for name, texts in {
+            "report.json": (
+                "[]",
+                '{"duplicates": 3}',
+                '{"reliability": {"confidence": 1}}',
+                '{"duplicates": {"rows": [[0, -1]]}}',
+            ),
+            "health.json": (
+                "{}",
+                '{"findings": 1}',
+                '{"findings": [{}]}',
+                '{"findings": [{"entries": [{"index": -1}]}]}',
+                '{"findings": [{"entries": [{"index": "0"}]}]}',
+                '{"findings": [{"entries": [{"index": 0}]}]}',
+                '{"findings": [], "groups": [{"name": "a"}]}',
+            ),
+        }.items()
+        for text in texts
+    },
     "metrics garbled": lambda run: (run / "metrics.jsonl").write_text("{\n"),
 }
 

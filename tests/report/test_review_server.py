@@ -29,7 +29,7 @@ from labelproof.report.example_view import FromExamples, Shown
 from labelproof.report.facts import gather
 from labelproof.report.sentences import next_steps
 from labelproof.review import web_app
-from labelproof.review.by_class import decide_where
+from labelproof.review.queue import decide_where
 from labelproof.review.refit_job import Again
 from labelproof.review.serve import bind
 from labelproof.review.web_app import Desk, make_app

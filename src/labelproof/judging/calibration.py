@@ -7,7 +7,7 @@
 2. Where that was asked for, both may predict too (`joining`), and the networks that were
    trained without a fold do: the mean of several networks is right a little more often than one.
 3. The judge says how likely each label is right (`judgement`).
-4. The link is the scale at which predictions are as sure as they are right (`link_scale`).
+4. The link is the scale at which predictions are as sure as they are right (`link`).
 
 Shapes: C classes, N training examples, V views.
 """
@@ -40,8 +40,18 @@ from labelproof.judging.judgement import (
     judge_by_votes,
     transition_of,
 )
-from labelproof.judging.link import Link, Partner, Scores, kind_of_scores, mean_scores
-from labelproof.judging.link_scale import fit_scale, halfway, rights, spread_rows, sure_scale
+from labelproof.judging.link import (
+    Link,
+    Partner,
+    Scores,
+    fit_scale,
+    halfway,
+    kind_of_scores,
+    mean_scores,
+    rights,
+    spread_rows,
+    sure_scale,
+)
 from labelproof.judging.many_labels import judge_many
 from labelproof.judging.numbers import Floats, log_softmax
 from labelproof.judging.sharpness import Near

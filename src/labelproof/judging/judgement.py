@@ -4,7 +4,7 @@
 2. Classes with too few labels, or that nothing recognises, are left alone (`trust`).
 3. How often views agree tells how sure of the truth the scores may be (`sharpness`).
 4. A noise model explains the given labels by the stacked scores; it is sampled (`noise_samples`).
-5. The method's own score joins in as far as the samples agree with it (`own_score`).
+5. The method's own score joins in as far as the samples agree with it (`noise_samples`).
 6. Out come p_clean, suspects, their precision, the noise rate, and how far to trust all this.
 
 The constants of these modules were chosen on development sets with known truth.
@@ -20,9 +20,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from labelproof.judging.noise_model import Prior
-from labelproof.judging.noise_samples import explain
+from labelproof.judging.noise_samples import FEWEST_REVIEWED, explain, final_draws, own_evidence
 from labelproof.judging.numbers import Bools, Floats, Ints, log_softmax, mean_ranks
-from labelproof.judging.own_score import FEWEST_REVIEWED, final_draws, own_evidence
 from labelproof.judging.sharpness import Near, prior_of
 from labelproof.judging.stacking import stack
 from labelproof.judging.statements import (

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from labelproof.judging.noise_samples import MORE_ERRORS
 from labelproof.judging.numbers import Bools, Floats, Ints, logit, sigmoid
-from labelproof.judging.own_score import MORE_ERRORS
 from labelproof.judging.trust import MANY, MISLED, Trust
 
 Interval = tuple[float, float]

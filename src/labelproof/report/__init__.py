@@ -11,7 +11,7 @@ from labelproof.judging.label_table import LabelRows
 from labelproof.judging.verdict import Judged
 from labelproof.report.end_of_run import write_beside, write_measured
 from labelproof.report.example_view import shown_from
-from labelproof.report.facts import Facts, gather
+from labelproof.report.facts import gather, read_together
 from labelproof.report.health_measure import write_health
 from labelproof.report.page import render
 from labelproof.run_files import REPORT
@@ -34,7 +34,8 @@ def finish(
     write_measured(folder, ended.calibrated, audit, train)
     write_beside(folder, ended, train, rows)
     write_health(folder, ended, audit, train, test)
-    return _write(gather(folder, rows), train, None)
+    facts = gather(folder, rows)
+    return _write(folder, render(facts, shown_from(facts.record, facts.rows, train), None))
 
 
 def write(
@@ -55,11 +56,13 @@ def write(
     Raises:
         BadInput: If a file of the run folder is missing or damaged.
     """
-    return _write(gather(folder, data=data), examples, note)
+    with read_together(folder):
+        facts = gather(folder, data=data)
+        page = render(facts, shown_from(facts.record, facts.rows, examples), note)
+    return _write(folder, page)
 
 
-def _write(facts: Facts, examples: Examples | None, note: str | None) -> Path:
-    shown = shown_from(facts.record, facts.rows, examples)
-    path = facts.folder / REPORT
-    write_text(path, render(facts, shown, note))
+def _write(folder: Path, page: str) -> Path:
+    path = folder / REPORT
+    write_text(path, page)
     return path

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jinja2 import TemplateError
 
 from labelproof.csv_files import read_columns
 from labelproof.errors import BadInput
@@ -17,7 +19,7 @@ from labelproof.judging.label_table import Codes, LabelRows
 from labelproof.run_files import HEALTH, MEASURED, METRICS, UNREADABLE
 from labelproof.runs.folder import read_summary, read_task
 from labelproof.runs.labels_file import read_rows
-from labelproof.runs.schemas import EpochRecord, HealthRecord, MeasuredRecord
+from labelproof.runs.schemas import EpochRecord, HealthRecord
 
 RESTORE = "restore the run folder"
 
@@ -58,6 +60,21 @@ class ClassHealth:
     mostly: str | None  # what most of the suspects should be
     joining: int  # suspects of other classes that should be this one
     accuracy: float | None  # on test data
+
+
+DAMAGE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, TemplateError)
+
+
+@contextmanager
+def read_together(folder: Path) -> Iterator[None]:
+    """One sentence where what the files of a run folder hold cannot be shown together."""
+    try:
+        yield
+    except DAMAGE as error:
+        if isinstance(error, BadInput):
+            raise
+        why = " ".join(f"{type(error).__name__}: {error}".split())[:160]
+        raise BadInput(f"the files of {folder} do not fit together ({why}); {RESTORE}.") from error
 
 
 def gather(folder: Path, rows: LabelRows | None = None, data: str | None = None) -> Facts:
@@ -115,13 +132,13 @@ def _measured(path: Path, classes: int, size: int) -> dict[str, Any]:
     """report.json, checked against the run it belongs to; nothing where there is none."""
     if not path.exists():
         return {}
-    found = read_json(path, MeasuredRecord, RESTORE)
+    found = read_json(path, dict, RESTORE)
     diagram, accuracy = found.get("reliability"), found.get("class_accuracy")
     groups = (found.get("duplicates") or {}).get("rows", ())
     if (
         (diagram and len({len(diagram[k]) for k in ("confidence", "accuracy", "count")}) > 1)
         or (accuracy is not None and len(accuracy) != classes)
-        or any(not group or max(group) >= size for group in groups)
+        or any(min(group) < 0 or max(group) >= size for group in groups)
     ):
         raise BadInput(f"{path} is of another run; {RESTORE}.")
     return found
@@ -134,7 +151,7 @@ def _health(path: Path, size: int) -> dict[str, Any]:
     found = read_json(path, HealthRecord, RESTORE)
     entries = [entry for finding in found["findings"] for entry in finding["entries"]]
     rows = [row for entry in entries for row in (entry.get("index"), *entry.get("examples", ()))]
-    if any((row or 0) >= size for row in rows):
+    if any(not 0 <= (row or 0) < size for row in rows):
         raise BadInput(f"{path} is of another run; {RESTORE}.")
     return found
 

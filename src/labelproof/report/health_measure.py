@@ -24,8 +24,7 @@ from labelproof.judging.groups import Whole, by_group
 from labelproof.judging.link import entropy, vacuity
 from labelproof.judging.verdict import Judged
 from labelproof.report.end_of_run import plain_vectors
-from labelproof.report.findings import Finding, finding_of, listed
-from labelproof.report.health_pictures import picture_findings
+from labelproof.report.findings import Finding, finding_of, listed, picture_findings
 from labelproof.report.leaked import leaks_finding
 from labelproof.run_files import HEALTH, HEALTH_LIST
 

@@ -26,10 +26,16 @@ from labelproof.judging import wording
 from labelproof.judging.label_table import Codes, LabelRows
 from labelproof.report.end_of_run import read_beside
 from labelproof.report.example_view import Shown
-from labelproof.review.by_class import open_places, read_wish, wishes_for
 from labelproof.review.corrected import export, in_words, usual_suffix
 from labelproof.review.guard import Guard
-from labelproof.review.queue import LARGEST_PAGE, Queue, parse_query
+from labelproof.review.queue import (
+    LARGEST_PAGE,
+    Queue,
+    open_places,
+    parse_query,
+    read_wish,
+    wishes_for,
+)
 from labelproof.review.refit_job import Again
 from labelproof.runs.decisions import NotSaved
 from labelproof.runs.next_checks import as_before, gain_order, judged_again

@@ -230,32 +230,6 @@ class EpochRecord(Struct):
     elapsed: Number = None
 
 
-class ReliabilityRecord(Struct):
-    """report.json: the reliability diagram."""
-
-    confidence: list[Number]
-    accuracy: list[Number]
-    count: list[Count]
-
-
-class DuplicatesRecord(Struct):
-    """report.json: equal inputs."""
-
-    groups: Count
-    extra: Count
-    conflicting: Count
-    rows: list[list[Count]]
-
-
-class MeasuredRecord(Struct):
-    """report.json."""
-
-    test_size: Count = 0
-    reliability: ReliabilityRecord | None = None
-    class_accuracy: list[Number] | None = None
-    duplicates: DuplicatesRecord | None = None
-
-
 class BesideRecord(Struct):
     """review.json."""
 
