@@ -62,48 +62,22 @@ class Pair:
 
 def render(facts: Facts, shown: Shown, note: str | None = None) -> str:
     """The report as HTML; `note` says why pictures are missing, if they are."""
-    classes = health(facts)
     typed = facts.record.get("command") or ()
-    drawing, whole = figures.confusion(flow(facts), facts.classes)
-    template = environment().get_template("report.html")
-    return template.render(
+    values = {
         **styled(filter_rules(len(facts.classes))),
-        name=words.data_name(facts),
-        facts=facts,
-        done=words.done(facts),
-        how=words.how(facts),
-        found=words.found(facts),
-        predicts=words.predicts(facts),
-        tested=wording.accuracy(facts.summary, facts.history)
-        if facts.summary.get("accuracy")
-        else "",
-        together=wording.together(facts.summary),
-        steps=words.next_steps(facts, classes),
-        classes=classes,
-        confusion=drawing,
-        confusion_whole=whole,
-        pairs=list(top_pairs(facts)),
-        gallery=list(gallery(facts, shown)),
-        at_once=GALLERY,
-        filters=list(enumerate(facts.classes))[:MOST_FILTERS],
-        suspects=int(facts.rows.suspect.sum()),
-        note=note,
-        margins=figures.margins(facts.rows.margin, facts.rows.suspect),
-        accuracy=figures.curve(facts.history, "test_accuracy", "test accuracy", True),
-        loss=figures.curve(facts.history, "loss", "training loss", False),
-        reliability=_reliability(facts),
-        precision=figures.precision(facts.summary.get("precision_curve") or ()),
-        level=wording.level(facts.summary),
-        filled=wording.filled_up(facts.summary),
-        share=wrong_share(facts.summary),
-        single=wording.states_rate(facts.summary),
-        conflicts=list(conflicts(facts, shown)),
-        duplicates=facts.measured.get("duplicates"),
-        unreadable=facts.unreadable[:MOST_FILES],
-        people=people(facts),
-        health=health_view(facts, shown),
-        command=shlex.join(["labelproof", *map(str, typed[1:])]) if typed else "",
-    )
+        "facts": facts,
+        "classes": health(facts),
+        "confusion": figures.confusion(flow(facts), facts.classes),
+        "pairs": list(top_pairs(facts)),
+        "gallery": list(gallery(facts, shown)),
+        "filters": list(enumerate(facts.classes))[:MOST_FILTERS],
+        "note": note,
+        "conflicts": list(conflicts(facts, shown)),
+        "people": people(facts),
+        "health": health_view(facts, shown),
+        "command": shlex.join(["labelproof", *map(str, typed[1:])]) if typed else "",
+    }
+    return environment().get_template("report.html").render(values)
 
 
 def styled(rules: str = "") -> dict[str, str]:
@@ -124,6 +98,8 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
+    env.globals.update(words=words, wording=wording, figures=figures, wrong_share=wrong_share)
+    env.globals.update(at_once=GALLERY, most_files=MOST_FILES)
     env.filters["percent"] = percent
     env.filters["chance"] = chance
     env.filters["many"] = words.many
@@ -213,8 +189,3 @@ def top_pairs(facts: Facts) -> Iterator[Pair]:
         if moves[given, suggested]:
             count = int(moves[given, suggested])
             yield Pair(given=names[given], suggested=names[suggested], count=count)
-
-
-def _reliability(facts: Facts) -> Any:
-    diagram: Mapping[str, Any] | None = facts.measured.get("reliability")
-    return figures.reliability(diagram) if diagram else None
