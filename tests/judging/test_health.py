@@ -12,7 +12,6 @@ from labelproof.judging.groups import Whole, by_group
 from labelproof.judging.health import (
     NEAR,
     Neighbours,
-    Share,
     indistinct_classes,
     leaks,
     merged_classes,
@@ -25,6 +24,7 @@ from labelproof.judging.health import (
     separation,
     split_classes,
     telling,
+    wilson,
     without_class,
 )
 from labelproof.judging.numbers import logit, sigmoid
@@ -210,9 +210,9 @@ def test_the_halves_of_a_class_do_not_depend_on_earlier_draws() -> None:
 def test_rare_classes_and_shares() -> None:
     labels = torch.tensor([0] * 500 + [1] * 490 + [2] * 10)
     assert rare_classes(labels, 3) == [(2, 10)]
-    low, high = Share(count=10, of=100).interval
+    low, high = wilson(0.1, 100)
     assert (low, high) == pytest.approx((0.0552, 0.1744), abs=1e-3)  # Wilson, in closed form
-    assert Share(count=0, of=0).interval == (0.0, 1.0)
+    assert wilson(0.0, 0) == (0.0, 1.0)
 
 
 def test_groups() -> None:
@@ -235,10 +235,9 @@ def test_groups() -> None:
 
 @pytest.mark.parametrize(("count", "of"), [(10, 100), (0, 30), (30, 30), (3, 7)])
 def test_shares_have_the_interval_of_wilson(count: int, of: int) -> None:
-    low, high = Share(count=count, of=of).interval
+    low, high = wilson(count / of, of)
     theirs = binomtest(count, of).proportion_ci(method="wilson")
     assert (low, high) == pytest.approx((theirs.low, theirs.high), abs=1e-6)
-    assert Share(count=count, of=of).value == count / of
 
 
 def near_by_hand(index: list[int], distance: list[float]) -> Neighbours:

@@ -31,9 +31,9 @@ def test_pictures_of_nothing() -> None:
     pictures[9] = 250 + pictures[9] // 60  # bright
     pictures[9, 0, 0] = 100
     faults = picture_faults(picture_numbers(pictures))
-    assert [row for row, _ in faults.dark] == [3]
-    assert [row for row, _ in faults.blank] in ([5], [5, 9])
-    assert next(row for row, _ in faults.blurred) == 8
+    assert [row for row, _ in faults["dark"]] == [3]
+    assert [row for row, _ in faults["blank"]] in ([5], [5, 9])
+    assert next(row for row, _ in faults["blurred"]) == 8
 
 
 def test_numbers_of_pictures_by_other_libraries() -> None:
@@ -76,20 +76,20 @@ def test_faults_of_pictures_are_listed_from_the_worst() -> None:
             colour=colour,
         )
     )
-    assert found.dark == [(5, pytest.approx(0.1)), (2, pytest.approx(0.3))]
-    assert found.bright == [(4, pytest.approx(0.97)), (3, pytest.approx(0.92))]
-    assert [row for row, _ in found.blank] == [23, 1]
-    assert [row for row, _ in found.blurred] == [22, 21]
-    assert found.plain == [(9, pytest.approx(0.5)), (8, pytest.approx(1.4))]
-    assert found.grey == [(11, 0.0), (10, pytest.approx(0.004))]
+    assert found["dark"] == [(5, pytest.approx(0.1)), (2, pytest.approx(0.3))]
+    assert found["bright"] == [(4, pytest.approx(0.97)), (3, pytest.approx(0.92))]
+    assert [row for row, _ in found["blank"]] == [23, 1]
+    assert [row for row, _ in found["blurred"]] == [22, 21]
+    assert found["plain"] == [(9, pytest.approx(0.5)), (8, pytest.approx(1.4))]
+    assert found["grey"] == [(11, 0.0), (10, pytest.approx(0.004))]
 
 
 def test_what_most_pictures_are_is_no_fault() -> None:
     drawn = torch.zeros(10, 8, 8, 3, dtype=torch.uint8)
     drawn[:, 2:5, 3] = 255  # a stroke on black
     found = picture_faults(picture_numbers(drawn))
-    assert not found.plain
-    assert not found.grey
+    assert not found["plain"]
+    assert not found["grey"]
 
 
 def _sizes() -> torch.Tensor:
@@ -139,10 +139,10 @@ def test_faults_are_those_of_cleanvision() -> None:
     found = picture_faults(PictureNumbers(**joined))
     odd, narrow = odd_sizes(_sizes())
     ours = {
-        "dark": found.dark,
-        "light": found.bright,
-        "grayscale": found.grey,
-        "low_information": found.plain,
+        "dark": found["dark"],
+        "light": found["bright"],
+        "grayscale": found["grey"],
+        "low_information": found["plain"],
         "odd_size": odd,
         "odd_aspect_ratio": narrow,
     }

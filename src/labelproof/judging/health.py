@@ -39,24 +39,6 @@ class Neighbours:
     distance: Tensor  # (N, K) one minus the cosine
 
 
-@dataclass(frozen=True, kw_only=True)
-class Share:
-    """How many of how many, with a 95% interval of the share (Wilson)."""
-
-    count: int
-    of: int
-
-    @property
-    def value(self) -> float:
-        """The share itself."""
-        return self.count / self.of if self.of else 0.0
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """Lower and upper end."""
-        return wilson(self.value, self.of)
-
-
 def wilson(share: float, size: int) -> tuple[float, float]:
     """A 95% interval of a share of so many."""
     if not size:

@@ -41,18 +41,6 @@ Side = Literal["left", "right"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class PictureFaults:
-    """Pictures of nothing much, and odd ones: indices, the worst first."""
-
-    dark: Listed
-    bright: Listed
-    blank: Listed
-    blurred: Listed
-    plain: Listed  # few tones
-    grey: Listed  # among pictures in colour
-
-
-@dataclass(frozen=True, kw_only=True)
 class PictureNumbers:
     """What is measured of every picture, (N,)."""
 
@@ -101,19 +89,19 @@ def _entropy(levels: Tensor) -> Tensor:
     return -(shares * shares.clamp_min(1e-12).log2()).sum(1).float()
 
 
-def picture_faults(found: PictureNumbers) -> PictureFaults:
-    """Pictures with a fault; blur is judged against the other pictures."""
+def picture_faults(found: PictureNumbers) -> dict[str, Listed]:
+    """Pictures with each fault, the worst first; blur is judged against the other pictures."""
     blank = found.contrast < BLANK
     logs = found.sharpness.clamp_min(1e-6).log()
     soft = robust_scores(logs)
-    return PictureFaults(
-        dark=_listed((found.brightness < DARK) & ~blank, found.brightness),
-        bright=_listed((found.darkness > BRIGHT) & ~blank, -found.darkness),
-        blank=_listed(blank, found.contrast),
-        blurred=_listed((soft < SOFT) & ~blank, soft),
-        plain=_listed(_unusual((found.tones < FEW_TONES) & ~blank), found.tones),
-        grey=_listed(_unusual(found.colour < GREY), found.colour),
-    )
+    return {
+        "dark": _listed((found.brightness < DARK) & ~blank, found.brightness),
+        "bright": _listed((found.darkness > BRIGHT) & ~blank, -found.darkness),
+        "blank": _listed(blank, found.contrast),
+        "blurred": _listed((soft < SOFT) & ~blank, soft),
+        "plain": _listed(_unusual((found.tones < FEW_TONES) & ~blank), found.tones),  # few tones
+        "grey": _listed(_unusual(found.colour < GREY), found.colour),  # among pictures in colour
+    }
 
 
 def odd_sizes(sizes: Tensor) -> tuple[Listed, Listed]:

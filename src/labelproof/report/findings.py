@@ -11,7 +11,7 @@ from torch import Tensor
 
 from labelproof.data.examples import Examples
 from labelproof.judging import picture_faults as faults
-from labelproof.judging.health import Share
+from labelproof.judging.health import wilson
 
 KEPT = 200  # entries of a finding that health.json keeps
 MOST = 20_000  # pictures that are measured
@@ -136,27 +136,27 @@ SAID = {  # title, advice, and what the share is of, by kind
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One kind of problem: how many, of how many, which ones, and what to do."""
+    """One kind of problem: how many, of how many, and which ones."""
 
     kind: str
-    title: str
-    advice: str
-    of: str  # what the share is of: examples, test examples or classes
-    share: Share
+    count: int
+    size: int  # of how many
     entries: Sequence[dict[str, Any]]  # index or class, score, and what else is known
     whole: int  # entries there are, of which `entries` may be the first
 
     def describe(self) -> dict[str, Any]:
-        """Plain values, for health.json."""
-        low, high = self.share.interval
+        """Plain values, for health.json; the interval is one of 95%."""
+        title, advice, of = SAID[self.kind]
+        share = self.count / self.size if self.size else 0.0
+        low, high = wilson(share, self.size)
         return {
             "kind": self.kind,
-            "title": self.title,
-            "advice": self.advice,
-            "of": self.of,
-            "count": self.share.count,
-            "size": self.share.of,
-            "share": self.share.value,
+            "title": title,
+            "advice": advice,
+            "of": of,
+            "count": self.count,
+            "size": self.size,
+            "share": share,
             "low": low,
             "high": high,
             "whole": self.whole,
@@ -180,14 +180,10 @@ def finding_of(
 
     Entries can be fewer than there are in the `whole`.
     """
-    title, advice, of = SAID[kind]
-    share = Share(count=len(entries) if count is None else count, of=size)
     return Finding(
         kind=kind,
-        title=title,
-        advice=advice,
-        of=of,
-        share=share,
+        count=len(entries) if count is None else count,
+        size=size,
         entries=entries,
         whole=len(entries) if whole is None else whole,
     )
@@ -203,7 +199,7 @@ def picture_findings(train: Examples, labels: Tensor, classes: Sequence[str]) ->
     parts = [vars(faults.picture_numbers(pictures.take(part))) for part in rows]
     joined = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
     numbers = faults.PictureNumbers(**joined)
-    for kind, found in vars(faults.picture_faults(numbers)).items():
+    for kind, found in faults.picture_faults(numbers).items():
         yield finding_of(f"{kind} pictures", listed(found), size)
     sizes = None if train.sizes is None else train.sizes[:size]
     if sizes is not None:
