@@ -21,6 +21,7 @@ from labelproof.data.optional_packages import need
 from labelproof.data.readers.delimited import FILE_NAMES, LABEL_NAMES, layout, pick, reading
 from labelproof.data.readers.file_names import printable
 from labelproof.data.readers.npz import read_arrays
+from labelproof.data.readers.table_files import PARQUET
 from labelproof.errors import BadInput
 from labelproof.files import written_whole
 from labelproof.judging.label_table import Codes
@@ -30,7 +31,6 @@ from labelproof.runs.reviewed import Reviewed
 from labelproof.runs.spec import spec_of
 
 TABLES = ("csv", "parquet")
-PARQUET = (".parquet", ".pq")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,10 +86,7 @@ def write_npz_labels(review: Reviewed, path: Path, key: str, out: Path) -> None:
     if key not in arrays:
         raise BadInput(f"expected labels under the key {key!r} in {path.name}; restore the file.")
     old = arrays[key]
-    cells = old.reshape(-1).tolist()
-    kept, gone = kept_rows(review, None, len(cells))
-    for row, cell in zip(kept, respell(review, [cells[row] for row in kept], path), strict=True):
-        cells[row] = cell
+    cells, gone = _corrected(review, old.reshape(-1).tolist(), None, path)
     new = [cell for row, cell in enumerate(cells) if row not in gone]
     save_array(np.array(new, dtype=None if old.dtype.kind in "US" else old.dtype), out)
 
@@ -151,30 +148,23 @@ def _write_csv(review: Reviewed, table: Table, out: Path) -> None:
     place = found.header.index(table.label)
     where = found.header.index(table.file) if table.file else None
     body = rows[1:]
-    kept, gone = kept_rows(
-        review, [row[where] for row in body] if where is not None else None, len(body)
-    )
-    _fits(review, kept, table)
-    new = respell(review, [body[row][place] for row in kept], table.path)
-    for row, cell in zip(kept, new, strict=True):
-        body[row][place] = cell
-    body = [row for place, row in enumerate(body) if place not in gone]
+    files = [row[where] for row in body] if where is not None else None
+    cells, gone = _corrected(review, [row[place] for row in body], files, table.path)
+    for row, cell in zip(body, cells, strict=True):
+        row[place] = cell
+    body = [row for number, row in enumerate(body) if number not in gone]
     delimiter = "\t" if out.suffix.lower() == ".tsv" else found.delimiter
-    header, *cells = ([safe(cell) for cell in row] for row in [rows[0], *body])
-    write_csv(out, header, cells, delimiter)
+    header, *lines = ([safe(cell) for cell in row] for row in [rows[0], *body])
+    write_csv(out, header, lines, delimiter)
 
 
 def _write_parquet(review: Reviewed, table: Table, out: Path) -> None:
     arrow = need("pyarrow", "table", "a Parquet table")
     parquet, text = need("pyarrow.parquet", "table", ""), need("pyarrow.csv", "table", "")
     content = parquet.read_table(table.path)
-    cells = content.column(table.label).to_pylist()
     files = content.column(table.file).to_pylist() if table.file else None
-    kept, gone = kept_rows(review, files, len(cells))
-    _fits(review, kept, table)
-    new = respell(review, [cells[row] for row in kept], table.path)
-    for row, cell in zip(kept, new, strict=True):
-        cells[row] = cell
+    labels = content.column(table.label).to_pylist()
+    cells, gone = _corrected(review, labels, files, table.path)
     place = content.schema.get_field_index(table.label)
     field = content.schema.field(place)
     content = content.set_column(place, field, arrow.array(cells, type=field.type))
@@ -201,8 +191,17 @@ def _escaped(arrow: Any, content: Any) -> Any:
     return arrow.table([column(values) for values in content.columns], names=names)
 
 
+def _corrected(
+    review: Reviewed, cells: Sequence[Any], files: Sequence[Any] | None, path: Path
+) -> tuple[list[Any], set[int]]:
+    """The labels of a whole column with the corrections, and the rows that people removed."""
+    kept, gone = kept_rows(review, files, len(cells), path)
+    changed = dict(zip(kept, respell(review, [cells[row] for row in kept], path), strict=True))
+    return [changed.get(row, cell) for row, cell in enumerate(cells)], gone
+
+
 def kept_rows(
-    review: Reviewed, files: Sequence[Any] | None, size: int
+    review: Reviewed, files: Sequence[Any] | None, size: int, path: Path
 ) -> tuple[list[int], set[int]]:
     """Rows of a table that are examples of the run, and rows that people removed, then or now.
 
@@ -217,16 +216,12 @@ def kept_rows(
     before = set(removed_before(review.record))
     kept = [row for index, row in enumerate(read) if index not in before]
     gone = {row for index, row in enumerate(read) if index in before}
-    now = review.decisions.removed()
-    return kept, gone | {kept[index] for index in now if index < len(kept)}
-
-
-def _fits(review: Reviewed, kept: Sequence[int], table: Table) -> None:
     if len(kept) != len(review.rows):
         raise BadInput(
-            f"{table.path.name} has {len(kept)} rows, but the run was trained on "
-            f"{len(review.rows)}; restore the table, or export as .jsonl."
+            f"{printable(path.name)} has {len(kept)} rows, but the run was trained on "
+            f"{len(review.rows)}; restore the file, or export as .jsonl."
         )
+    return kept, gone | {kept[index] for index in review.decisions.removed()}
 
 
 def _there(path: Path) -> None:

@@ -12,24 +12,17 @@ from typing import Any
 
 from labelproof.csv_files import safe, write_csv
 from labelproof.data.optional_packages import need
-from labelproof.data.readers.file_names import printable
 from labelproof.data.readers.huggingface import is_saved_dataset, training_part
 from labelproof.data.readers.table_files import PARQUET, read_header, read_table
 from labelproof.errors import BadInput
 from labelproof.files import written_whole
 from labelproof.report.example_view import files_of
 from labelproof.review.corrected_file import kept_rows
-from labelproof.runs.labels_file import Columns, label_columns, spread
+from labelproof.runs.labels_file import Columns, spread
 from labelproof.runs.ownership import WITHHELD
 from labelproof.runs.reviewed import Reviewed
 
 SUFFIXES = (".csv", ".tsv", *PARQUET)
-
-
-def findings_of(review: Reviewed) -> Columns:
-    """The new columns of a run, in the order of its examples."""
-    kinds = {index: one.decision for index, one in review.decisions.standing().items()}
-    return label_columns(review.rows, review.classes, review.decisions.labels(), dict(kinds))
 
 
 def write_with_findings(review: Reviewed, out: Path) -> None:
@@ -101,7 +94,7 @@ def _frame(review: Reviewed, as_text: bool) -> Any:
     pandas = need("pandas", "table", "a table with the findings")
     source = _source(review)
     if source is None or not source.is_file() or source.suffix.lower() == ".npz":
-        return pandas.DataFrame({**_names(review), **findings_of(review)})
+        return pandas.DataFrame({**_names(review), **review.findings()})
     if source.suffix.lower() in PARQUET:
         return _arrow(review).to_pandas()
     frame = read_table(source, read_header(source) if as_text else ())
@@ -117,14 +110,8 @@ def _file_column(review: Reviewed) -> str | None:
 
 def _fitted(review: Reviewed, files: Sequence[Any], source: Path) -> Columns:
     """The new columns, a cell for each row of the source; `files` says what each row is called."""
-    columns = findings_of(review)
-    places, _ = kept_rows(review, files, len(files))
-    if len(places) != len(review.rows):
-        raise BadInput(
-            f"{printable(source.name)} has {len(places)} rows, but the run was trained on "
-            f"{len(review.rows)}; restore the table, or use labelproof review --export X.jsonl."
-        )
-    return spread(columns, places, len(files))
+    places, _ = kept_rows(review, files, len(files), source)
+    return spread(review.findings(), places, len(files))
 
 
 def _names(review: Reviewed) -> dict[str, list[Any]]:

@@ -12,7 +12,7 @@ import numpy as np
 from labelproof.judging.label_table import Codes, LabelRows, Names
 from labelproof.runs.decisions import Decisions, Known, open_decisions, read_decisions
 from labelproof.runs.folder import read_task
-from labelproof.runs.labels_file import read_rows
+from labelproof.runs.labels_file import Columns, label_columns, read_rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +51,11 @@ class Reviewed:
             list(decided.values()), dtype=np.int64
         )
         return labels
+
+    def findings(self) -> Columns:
+        """New columns for the user's own table, in the order of the examples."""
+        kinds = {index: str(one.decision) for index, one in self.decisions.standing().items()}
+        return label_columns(self.rows, self.classes, self.decisions.labels(), kinds)
 
 
 def open_review(folder: Path, write: bool = False, data: str | None = None) -> Reviewed:

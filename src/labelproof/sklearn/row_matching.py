@@ -15,7 +15,7 @@ import numpy as np
 from labelproof.data.labels import is_missing
 from labelproof.data.readers.file_names import printable
 from labelproof.errors import BadInput
-from labelproof.runs.labels_file import Columns, label_columns
+from labelproof.runs.labels_file import Columns
 from labelproof.runs.reviewed import Reviewed
 from labelproof.runs.votes_file import read_votes
 
@@ -51,8 +51,7 @@ class Rows:
 
 def of_run(review: Reviewed) -> Trained:
     """The findings of a run folder."""
-    kinds = {index: str(one.decision) for index, one in review.decisions.standing().items()}
-    columns = label_columns(review.rows, review.classes, review.decisions.labels(), kinds)
+    columns = review.findings()
     parts = (review.record.get("data") or {}).get("columns") or {}
     return Trained(
         columns=columns,
