@@ -116,6 +116,23 @@ def test_pictures_with_a_csv_of_votes_keep_the_rows_that_can_be_read(tmp_path: P
     assert sorted(found.votes.table.tolist()) == sorted(CODES)
 
 
+def test_a_matrix_of_labels_is_no_table_of_annotators(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    x, tags, path = rng.normal(size=(60, 3)), rng.integers(0, 2, (60, 3)), tmp_path / "d.npz"
+    np.savez(path, x=x, y=tags)
+    with pytest.raises(BadInput, match=r"chance \(Krippendorff's alpha -?0\.\d\d\).*--multilabel"):
+        load(path)
+    with pytest.raises(BadInput, match="save them under the name votes"):
+        from_arrays(x, tags)
+    np.savez(path, x=x, votes=tags)
+    assert load(path).votes is not None
+    np.savez(path, x=x, y=tags, annotators=np.array(PEOPLE))
+    assert load(path).votes is not None
+    right = np.where(rng.random((60, 3)) < 0.2, 1 - tags[:, :1], tags[:, :1])
+    np.savez(path, x=x, y=right)
+    assert load(path).votes is not None
+
+
 def test_two_ways_to_say_labels_are_refused(tmp_path: Path) -> None:
     _wide().to_csv(tmp_path / "w.csv", index=False)
     with pytest.raises(BadInput, match="both --annotators and --label-column were given"):

@@ -267,6 +267,16 @@ def test_notes_on_votes_are_warnings() -> None:
     assert {one.filename for one in told if one.category is Note} == {__file__}
 
 
+def test_columns_of_labels_that_an_example_can_have_at_once_are_refused() -> None:
+    x, _ = crowd(200)
+    tags = np.random.default_rng(1).integers(0, 2, (200, 3))
+    model = NoisyLabelClassifier(method="ce", epochs=1, calibrate="quick")
+    for y in (tags, tags.astype(bool), pd.DataFrame(tags, columns=["red", "big", "old"])):
+        with pytest.raises(BadInput, match="3 columns of 0 and 1 that agree no more than by chan"):
+            model.fit(x, y)
+    assert len(model.fit(x, np.array(["no", "yes"])[tags]).annotators_) == 3
+
+
 @pytest.mark.filterwarnings("ignore::labelproof.errors.Note")
 @pytest.mark.parametrize("names", [["01", "1"], ["1", "²"], [3, 7], [3.0, 7.0]])
 def test_classes_are_what_annotators_wrote(names: list[object]) -> None:

@@ -40,6 +40,7 @@ from labelproof.data.readers.frames import (
     stacked,
     without_own,
 )
+from labelproof.data.readers.vote_remarks import refuse_multilabel
 from labelproof.data.readers.vote_table import (
     annotator_names,
     encode_votes,
@@ -273,6 +274,7 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             merge=self.merge_labels,
             advice=", or leave them out of X and y",
         )
+        refuse_multilabel(coded.votes, coded.classes, "y", "give class names in place of 0 and 1")
         _tell((*coded.votes.notes, *_alike(coded.classes)))
         self.classes_ = np.array(coded.classes, dtype=np.int64 if _are_numbers(y) else object)
         return replace(inputs, labels=coded.labels, classes=coded.classes, votes=coded.votes)

@@ -21,9 +21,11 @@ from labelproof.data.readers.frames import (
 )
 from labelproof.data.readers.on_disk import OnDisk
 from labelproof.data.readers.reading_options import EncodedRows, Reading, SourceOptions, Told
+from labelproof.data.readers.vote_remarks import refuse_multilabel
 from labelproof.data.readers.vote_table import annotator_names, encode_votes, is_votes, voted
 from labelproof.errors import BadInput
 
+NAMED = "save them under the name votes, or name their arrays or columns with --annotators"
 CHUNK = 8192  # rows checked or converted at a time, so that no second copy of the data is needed
 
 
@@ -77,6 +79,8 @@ def from_arrays(
         several = encode_votes(
             y, people, truth=truth, names=classes, what=what, merge=merge, skip=skip
         )
+        if annotators is None:
+            refuse_multilabel(several.votes, several.classes, f"the labels of {name}", NAMED)
         y, classes = several.names(), several.classes
     names = [str(value) for value in ids] if ids is not None else None
     told = Told(given=y, truth=truth, names=classes, ids=names, what=f"the labels of {name}")

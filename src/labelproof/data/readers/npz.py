@@ -19,7 +19,7 @@ from labelproof.data.readers.file_names import outside
 from labelproof.data.readers.image_folder import check_files
 from labelproof.data.readers.on_disk import left_on_disk
 from labelproof.data.readers.reading_options import Reading, SourceOptions, as_groups
-from labelproof.data.readers.vote_table import pick_annotators
+from labelproof.data.readers.vote_table import annotator_names, pick_annotators
 from labelproof.data.readers.votes_beside import votes_beside
 from labelproof.errors import BadInput
 
@@ -48,6 +48,8 @@ def load_npz(path: Path, how: Reading) -> Examples:
     classes = _class_names(arrays.get("classes"), path) if like is None else None
     votes = _votes(arrays, people, options.label_key) if like is None else None
     names = arrays.get(ANNOTATORS)
+    if votes is not None and votes.ndim == 2 and not people and names is None:
+        people = annotator_names(votes)
     shown = _shown(arrays, options, path) if like is None else Shown()
     notes = _unused(arrays, options, several=votes is not None or beside is not None)
     if beside is not None:

@@ -6,9 +6,13 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from labelproof.data.votes import BLANK, Votes, tied
+from labelproof.errors import BadInput
 from labelproof.messages import cut_short
 
 SHOWN = 5  # names in a note, at the most
+TWO = (("0", "1"), ("False", "True"))  # classes that columns of yes and no have
+NEAR_CHANCE = 0.1  # agreement (alpha) from which on such columns can be people
+FEWEST = 10  # examples that show how far columns agree
 
 
 def vote_notes(votes: Votes, classes: tuple[str, ...]) -> tuple[str, ...]:
@@ -47,6 +51,32 @@ def maybe_multilabel(votes: Votes, classes: tuple[str, ...]) -> tuple[str, ...]:
         "several of these labels (multi-label), fit each column by itself, for a table with "
         "--multilabel",
     )
+
+
+def refuse_multilabel(votes: Votes, classes: tuple[str, ...], what: str, advice: str) -> None:
+    """Refuse columns of 0 and 1 that agree no more than by chance: nobody said they are people.
+
+    Args:
+        votes: What was given as labels.
+        classes: Their names.
+        what: How sentences call the labels.
+        advice: What to do if the columns are annotators all the same.
+    """
+    size, people = votes.table.shape
+    if classes not in TWO or (votes.table == BLANK).any() or size < FEWEST:
+        return
+    ones = votes.table.double().sum(1)
+    differ = (2 * ones * (people - ones) / (people * (people - 1))).mean().item()
+    share = ones.mean().item() / people
+    alpha = 1 - differ / (2 * share * (1 - share) * size * people / (size * people - 1))
+    if alpha < NEAR_CHANCE:
+        raise BadInput(
+            f"expected one label per example in {what}, but they are {people} columns of 0 and 1 "
+            f"that agree no more than by chance (Krippendorff's alpha {alpha:.2f}), as labels that "
+            "an example can have at once (multi-label); fit each column by itself (for a table, "
+            f"fit --multilabel does that). If they are {people} annotators' answers on two "
+            f"classes, {advice}"
+        )
 
 
 def _used_by_one(votes: Votes, classes: int) -> list[int]:
