@@ -318,11 +318,14 @@ def test_the_curve_has_the_interval_that_is_stated(doubt: dict, more: dict) -> N
     rng = np.random.default_rng(0)
     wrong = np.sort(rng.beta(1, 3, (5, 1500)), 1)[:, ::-1]
     free = np.arange(1500) >= 3
-    for point in precision_curve(wrong, free, trust(**doubt), **more)[::5]:
+    for point in precision_curve(wrong, free, trust(**doubt), listed=1500, **more)[::5]:
         suspects = free & (np.arange(1500) < 3 + point.suspects)
         interval = stated_precision(wrong, suspects, free, trust(**doubt), **more)[1]
         assert (point.low, point.high) == pytest.approx(interval)
-    assert precision_curve(wrong, free, trust(level="none")) == []
+    assert precision_curve(wrong, free, trust(level="none"), listed=9) == []
+    ambiguous = precision_curve(wrong, free, trust(ambiguous=True), listed=10)
+    assert ambiguous[0].high >= 0.95
+    assert ambiguous[-1].high < 0.9  # not more than the samples say of all others
 
 
 def test_intervals_by_hand() -> None:

@@ -62,12 +62,12 @@ def test_the_interval_of_the_share_of_wrong_labels() -> None:
 def test_the_curve_is_of_the_labels_that_may_be_suspects() -> None:
     wrong = np.array([[0.5, 0.8, 0.99, 0.0], [0.5, 1.0, 0.99, 0.2]])
     free = np.array([True, True, False, True])
-    curve = precision_curve(wrong, free, trust())
+    curve = precision_curve(wrong, free, trust(), listed=1)
     assert [point.suspects for point in curve] == [1, 2, 3]
     assert [point.precision for point in curve] == pytest.approx([0.9, 0.7, 0.5])
     lengths = [
         point.suspects
-        for point in precision_curve(np.full((1, 900), 0.5), np.ones(900) > 0, trust())
+        for point in precision_curve(np.full((1, 900), 0.5), np.ones(900) > 0, trust(), listed=1)
     ]
     assert lengths[0] == 1
     assert lengths[-1] == 900

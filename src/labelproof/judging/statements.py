@@ -82,11 +82,18 @@ def _precision(
 
 
 def precision_curve(
-    wrong: Floats, open_: Bools, trust: Trust, *, voted: bool = False, none_wrong: bool = False
+    wrong: Floats,
+    open_: Bools,
+    trust: Trust,
+    *,
+    listed: int,
+    voted: bool = False,
+    none_wrong: bool = False,
 ) -> list[Point]:
     """Precision at about thirty lengths of the list of labels that may be suspects, worst first.
 
-    The arguments are those of `stated_precision`, and so are the intervals.
+    The arguments are those of `stated_precision`, and so are the intervals. Of labels that are not
+    among the `listed` suspects, no more are wrong than the samples say.
     """
     size = int(open_.sum())
     if not size or trust.level == "none":
@@ -97,7 +104,7 @@ def precision_curve(
     out = []
     for length in lengths.tolist():
         mean, ends = _precision(sums[:, length - 1] / length, length, trust.misled, voted)
-        low, high = _as_trusted(ends, trust, none_wrong)
+        low, high = _as_trusted(ends, trust, none_wrong, min(1.0, listed / length))
         out.append(Point(suspects=length, precision=mean, low=low, high=high))
     return out
 
@@ -133,11 +140,11 @@ def stated_precision(
     return mean, (low, high)
 
 
-def _as_trusted(ends: Interval, trust: Trust, none_wrong: bool) -> Interval:
-    """The interval of a precision where perhaps no label is wrong."""
+def _as_trusted(ends: Interval, trust: Trust, none_wrong: bool, suspect: float = 1.0) -> Interval:
+    """The interval of a precision where perhaps no label is wrong; a share of them is `suspect`."""
     low, high = ends
     if trust.ambiguous:  # nearly all of the contradicted may be wrong, or none
-        return 0.0, max(high, 0.95)
+        return 0.0, max(high, 0.95 * suspect)
     return (0.0 if none_wrong else low), high
 
 
