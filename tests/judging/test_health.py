@@ -23,6 +23,7 @@ from labelproof.judging.health import (
     robust_scores,
     separation,
     split_classes,
+    spread_around,
     telling,
     wilson,
     without_class,
@@ -162,10 +163,23 @@ def test_a_list_no_better_than_chance_is_none() -> None:
 
 
 def test_what_no_class_fits() -> None:
-    vacuity, best = torch.full((200,), 0.1) + 0.01 * torch.rand(200), torch.full((200,), 0.9)
-    vacuity[[4, 9]], best[[4, 9]] = torch.tensor([0.8, 0.9]), 0.3
-    vacuity[11] = 0.9  # little evidence, but a clear class
-    assert [row for row, _ in without_class(vacuity, best)] == [9, 4]
+    spread = torch.full((200,), 0.1) + 0.01 * torch.rand(200)
+    spread[[4, 9]] = torch.tensor([0.8, 0.9])
+    spread[11] = 0.6  # unusual, but not spread far
+    assert [row for row, _ in without_class(spread, 3)] == [9, 4]
+    assert without_class(spread, 2) == []  # it may as well be either
+    usual = torch.linspace(0.7, 0.95, 200)
+    assert without_class(usual, 3) == []
+
+
+def test_how_far_labels_of_neighbours_are_spread() -> None:
+    index = torch.tensor([[1, 2, 3], [0, 2, 3], [0, 1, 3], [0, 1, 2]])
+    near = Neighbours(index=index, distance=torch.zeros(4, 3))
+    found = spread_around(near, torch.tensor([0, 1, 2, 2]), 3)
+    shares = torch.tensor([1 / 3, 4 / 3, 7 / 3]).double() / 4  # around the first
+    expected = -(shares * shares.log()).sum() / torch.tensor(3.0).double().log()
+    assert found[0].item() == pytest.approx(expected.item())
+    assert found[2].item() == pytest.approx(1.0)  # one label of each class
 
 
 def test_classes_that_are_two_or_one() -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from made_runs import picture_folder, trained
+from sklearn.datasets import load_digits
 from typer.testing import CliRunner
 
 from labelproof.cli.app import app
@@ -110,6 +111,24 @@ def test_of_very_many_contradicted_labels_the_first_are_listed(
     assert found["count"] > 3 == len(found["entries"])
     page = (run / "report.html").read_text()
     assert f"a model contradicts: the first 3 of {found['count']:,}</h3>" in page
+
+
+def test_examples_of_an_absent_digit_are_listed(tmp_path: Path) -> None:
+    x, y = load_digits(return_X_y=True)
+    rng, run = np.random.default_rng(0), tmp_path / "run"
+    rows = np.r_[np.flatnonzero(y < 5)[:500], np.flatnonzero(y == 8)[:40]]
+    y = np.where(y == 8, rng.integers(0, 5, len(y)), y)
+    rows = rng.permutation(rows)
+    names = 2 * y[rows]  # classes without a label make no difference
+    np.savez(tmp_path / "d.npz", x=x[rows].astype(np.float32), y=names)
+    words = ["fit", str(tmp_path / "d.npz"), "--method", "ce", "--epochs", "10"]
+    told = CliRunner().invoke(app, [*words, "--out", str(run)])
+    assert told.exit_code == 0, told.output
+    found = [one["index"] for one in _finding(run, "no right class")["entries"]]
+    planted = load_digits().target[rows] == 8
+    assert planted[found].sum() >= 10
+    assert planted[found].mean() >= 0.8
+    assert "of an even spread" in (run / "report.html").read_text()
 
 
 def test_findings_are_about_the_consensus_of_votes(tmp_path: Path) -> None:

@@ -78,6 +78,7 @@ class Calibration:
     noise_rate: float | None  # estimated share of wrong labels; None where it cannot be stated
     judgement: Judgement | None = None  # None where nothing was judged
     scores: Tensor | None = None  # (N, C) of the training set, by models that did not see labels
+    doubt: Tensor | None = None  # (N,) entropy of the run's own predictions
     instead: Tensor | None = None  # (N,) the class that one of these names instead, or -1; with
     # several annotators, instead of their consensus
     crowd: Crowd | None = None  # what several annotators and the model say together
@@ -156,6 +157,7 @@ def calibrate(
         noise_rate=judged.noise_rate,
         judgement=judged,
         scores=torch.from_numpy(judged.scores).float(),
+        doubt=-fn.neg_entropy(link(heard.own)),
         instead=torch.from_numpy(named_instead(judged.scores, heard.views, labels.numpy())),
         crowd=crowd,
         joined=heard.together,

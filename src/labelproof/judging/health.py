@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from labelproof.functional.contrast import nearest
+from labelproof.judging.link import entropy
 from labelproof.judging.numbers import auroc
 
 NEIGHBOURS = 10
@@ -28,6 +29,8 @@ MERGED = 0.25  # mean share of labels that two classes exchange which may be one
 EXCHANGED = 0.1  # mean held-out probability of each other that classes that may be one have
 APART = 0.6  # AUROC below which held-out models do not tell such classes apart
 FEWEST = 20  # examples of a class that is compared with another
+SPREAD = 0.75  # of an even spread over the classes, beyond which an example may fit none,
+UNUSUAL = 2.0  # if it is so many robust standard deviations above the median
 RARE = 0.1  # of an equal share: smaller classes are rare
 
 
@@ -108,17 +111,31 @@ def robust_scores(values: Tensor) -> Tensor:
     return (values - middle) / spread.clamp_min(1e-6)
 
 
-def without_class(vacuity: Tensor, best: Tensor) -> list[tuple[int, float]]:
-    """Examples (index, vacuity) that no class fits: hardly any evidence, and no likely class.
+def spread_around(near: Neighbours, labels: Tensor, classes: int) -> Tensor:
+    """How evenly the labels of each example's neighbours are spread over the classes, (N,): 0 to 1.
+
+    One label more is spread over all classes, as few neighbours say little.
+    """
+    votes = torch.full((len(labels), classes), 1 / classes, dtype=torch.float64)
+    ones = torch.ones(near.index.shape, dtype=torch.float64)
+    votes.scatter_add_(1, labels[near.index], ones)
+    return entropy(votes / votes.sum(1, keepdim=True))
+
+
+def without_class(spread: Tensor, classes: int) -> list[tuple[int, float]]:
+    """Examples (index, spread) that no class fits, those that fit worst first; none of two classes.
+
+    Between two classes, an example that could be either is spread as far as one that is neither.
 
     Args:
-        vacuity: (N,) share of missing evidence, 1 without any.
-        best: (N,) probability of the likeliest class, by networks that have not seen the label.
+        spread: (N,) how evenly predictions and the neighbours' labels are spread, 0 to 1.
+        classes: C.
     """
-    score = robust_scores(vacuity.double())
-    strange = ((score > 3.5) & (best < 0.5)).nonzero().squeeze(1)
-    order = strange[vacuity[strange].argsort(descending=True)]
-    return [(int(row), vacuity[row].item()) for row in order]
+    if classes < 3:
+        return []
+    found = ((spread > SPREAD) & (robust_scores(spread) > UNUSUAL)).nonzero().squeeze(1)
+    order = found[spread[found].argsort(descending=True, stable=True)]
+    return [(int(row), spread[row].item()) for row in order]
 
 
 def merged_classes(transition: Tensor) -> list[tuple[int, int, float]]:

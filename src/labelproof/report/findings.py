@@ -81,7 +81,8 @@ SAID = {  # title, advice, and what the share is of, by kind
     ),
     "no right class": (
         "Examples that no class fits",
-        "The model has next to no evidence for any class: add a class, or leave them out.",
+        "Neither the model nor the labels of similar examples point to a class: add a class, or "
+        "leave them out. Examples that are hard to tell are among them.",
         "examples",
     ),
     "split class": (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -21,7 +22,6 @@ from labelproof.data.task import Audit
 from labelproof.files import write_json
 from labelproof.judging import health, regions
 from labelproof.judging.groups import Whole, by_group
-from labelproof.judging.link import entropy, vacuity
 from labelproof.judging.verdict import Judged
 from labelproof.report.end_of_run import plain_vectors
 from labelproof.report.findings import Finding, finding_of, listed, picture_findings
@@ -86,15 +86,14 @@ def measure(
             yield finding_of("rows sorted by class", (), len(rows), beside)
         if ended.calibration.scores is not None:
             yield _failing(ended, near, rows)
+        if ended.calibration.doubt is not None:
+            yield _strange(ended.calibration.doubt[rows], ended, near, rows)
         yield _harmful(ended, near, rows)
         trusted = ~ended.table.suspect[rows]
         split = health.split_classes(vectors, task.y[rows], len(classes), trusted)
         yield _classes("split class", split, classes, partial(_halves, vectors, ended, rows))
-    scores = ended.calibration.scores
-    if scores is not None:
-        if ended.calibration.instead is not None and ended.calibration.trust.level != "none":
-            yield _contradicted(ended.calibration.instead, ended)
-        yield _strange(scores, ended)
+    if ended.calibration.instead is not None and ended.calibration.trust.level != "none":
+        yield _contradicted(ended.calibration.instead, ended)
     yield _merged(_one(ended), ended)
     rare = health.rare_classes(task.y, len(classes))
     yield _classes("rare class", rare, classes, lambda code: _labelled(task.y, code)[:FEW])
@@ -250,11 +249,17 @@ def _contradicted(instead: Tensor, ended: Judged) -> Finding:
     return finding_of("contradicted labels", entries, len(instead), len(found), len(found))
 
 
-def _strange(scores: Tensor, ended: Judged) -> Finding:
-    link = ended.calibration.link
-    best = link(scores.double()).max(1).values
-    missing = vacuity(scores) if link.of == "logits" else entropy(link(scores.double()))
-    return finding_of("no right class", listed(health.without_class(missing, best)), len(scores))
+def _strange(doubt: Tensor, ended: Judged, near: health.Neighbours, rows: Tensor) -> Finding:
+    """Examples for which neither predictions nor the labels of neighbours name a class.
+
+    Classes without a label do not count, or an even spread would be out of reach.
+    """
+    used, labels = np.unique(_labels(ended)[0].numpy(), return_inverse=True)
+    around = health.spread_around(near, torch.from_numpy(labels)[rows], len(used))
+    sure = doubt.double() / math.log(max(len(used), 2))
+    found = health.without_class((sure + around) / 2, len(used))
+    entries = listed([(int(rows[row]), spread) for row, spread in found])
+    return finding_of("no right class", entries, len(rows))
 
 
 def _classes(

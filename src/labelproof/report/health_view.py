@@ -23,6 +23,7 @@ SAID = {  # of a score, by kind
     "order of rows": "{:.0%} of the most similar examples of its class are close by in the data",
     "failing regions": "labels here get a probability of {:.0%} on average",
     "harmful examples": "right answers that it adds to its neighbours: {:+.2g}",
+    "no right class": "predictions and labels of its neighbours: {:.0%} of an even spread",
     "missing values": "{:.0%} of it is blank",
     "pictures of odd size": "as large as a square of {:.0f} pixels",
     "pictures of odd shape": "its short edge is {:.0%} of the long one",
