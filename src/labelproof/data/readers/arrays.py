@@ -70,9 +70,8 @@ def from_arrays(
     """
     name = name or _called(x, like)
     if y is None and like is None:
-        raise BadInput(
-            f"expected labels with {name}, but there are none; give a label for each example"
-        )
+        advice = "give a label for each example"
+        raise BadInput(f"expected labels with {name}, but there are none; {advice}")
     several = None
     if like is None and is_votes(y):
         people, what = annotators or annotator_names(y), f"the votes of {name}"
@@ -87,8 +86,7 @@ def from_arrays(
     options = SourceOptions(merge_labels=merge, skip_unlabelled=skip)
     train = _examples(x, told, Reading(options=options, like=like), name, about or {})
     if x_test is not None:
-        what = f"the test part of {name}"
-        test = from_arrays(x_test, y_test, like=train, name=what, merge=merge)
+        test = from_arrays(x_test, y_test, like=train, name=f"the test part of {name}", merge=merge)
         train = replace(train, test=test)
     return voted(train, several) if several else train
 
