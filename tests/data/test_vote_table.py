@@ -70,6 +70,13 @@ def test_numbers_below_zero_other_than_the_blank_are_refused(kind: type) -> None
     assert encode_votes(cells, ("a", "b")).votes.table.tolist() == [[0, 1], [-1, 1], [1, 0], [0, 0]]
 
 
+@pytest.mark.parametrize("kind", [np.float64, object])
+def test_what_is_no_class_number_is_named_by_its_own_row(kind: type) -> None:
+    cells = np.array([[0, 1], [np.nan, 1], [-1, 0], [1, np.inf], [0, 0]]).astype(kind)
+    with pytest.raises(BadInput, match=r"others such as inf \(row 5, counting the header as row 1"):
+        encode_votes(cells, ("a", "b"), first_row=2)
+
+
 def test_oddities_are_noted() -> None:
     cells = np.array(
         [["x", "x", ""], ["y", "y", ""], ["x", "X", "z"], ["y", "y", ""]], dtype=object

@@ -133,6 +133,14 @@ def test_a_matrix_of_labels_is_no_table_of_annotators(tmp_path: Path) -> None:
     assert load(path).votes is not None
 
 
+def test_an_annotator_without_votes_can_be_left_out(tmp_path: Path) -> None:
+    _wide().assign(rater_d="").to_csv(tmp_path / "w.csv", index=False)
+    with pytest.raises(BadInput, match=r"'rater_d' gave none; leave them out .*--drop-column"):
+        load(tmp_path / "w.csv", SourceOptions(annotators=("rater_*",)))
+    options = SourceOptions(annotators=("rater_*",), drop_columns=("rater_d",))
+    _check(load(tmp_path / "w.csv", options))
+
+
 def test_two_ways_to_say_labels_are_refused(tmp_path: Path) -> None:
     _wide().to_csv(tmp_path / "w.csv", index=False)
     with pytest.raises(BadInput, match="both --annotators and --label-column were given"):

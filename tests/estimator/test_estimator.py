@@ -277,6 +277,13 @@ def test_columns_of_labels_that_an_example_can_have_at_once_are_refused() -> Non
     assert len(model.fit(x, np.array(["no", "yes"])[tags]).annotators_) == 3
 
 
+def test_a_blank_in_a_single_column_of_votes_is_no_class() -> None:
+    x, _ = crowd()
+    y = np.arange(40)[:, None] % 3 - 1
+    with pytest.raises(BadInput, match=r"y of shape \(40, 1\) has -1 in 14 rows"):
+        NoisyLabelClassifier(method="ce", epochs=1).fit(x, y)
+
+
 @pytest.mark.filterwarnings("ignore::labelproof.errors.Note")
 @pytest.mark.parametrize("names", [["01", "1"], ["1", "²"], [3, 7], [3.0, 7.0]])
 def test_classes_are_what_annotators_wrote(names: list[object]) -> None:

@@ -299,6 +299,13 @@ def test_an_unknown_group_is_refused(run: Path) -> None:
     assert "correct --group" in str(told.exception)
 
 
+def test_groups_of_another_length_are_refused(tmp_path: Path) -> None:
+    x, y = np.random.default_rng(0).normal(size=(40, 3)), np.arange(40) % 2
+    np.savez(tmp_path / "d.npz", x=x, y=y, short=y[:39])
+    with pytest.raises(BadInput, match=r"each of the 40 examples .*'short' .*its shape is \(39,\)"):
+        load(tmp_path / "d.npz", SourceOptions(group="short"))
+
+
 def test_of_many_examples_a_random_part_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health_measure, "MOST", 50)
     rows = health_measure.compared(1000)

@@ -40,7 +40,7 @@ from labelproof.data.readers.frames import (
     stacked,
     without_own,
 )
-from labelproof.data.readers.vote_remarks import refuse_multilabel
+from labelproof.data.readers.vote_remarks import refuse_blank_votes, refuse_multilabel
 from labelproof.data.readers.vote_table import (
     annotator_names,
     encode_votes,
@@ -255,6 +255,8 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             refuse_missing(np.array(y, dtype=object).ravel(), "y")
         column: Array = column_or_1d(y, warn=True)
         refuse_missing(column, "y")
+        if np.ndim(y) == 2:
+            refuse_blank_votes(column)
         names = list(dict.fromkeys(column.tolist()))
         if not all(isinstance(name, str) for name in names):
             return column

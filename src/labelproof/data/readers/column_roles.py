@@ -84,7 +84,8 @@ def assign(header: Sequence[str], how: Reading, path: Path, otherwise: str | Non
 def _assign_beside(header: Sequence[str], options: SourceOptions, path: Path) -> Roles:
     """Roles where the labels are in a table of their own; this one may have votes too."""
     named = [pattern for pattern in options.annotators if matching(header, pattern)]
-    people = pick_annotators(header, named, printable(path.name)) if named else ()
+    dropped = options.drop_columns
+    people = pick_annotators(header, named, printable(path.name), dropped) if named else ()
     key = options.id_column if options.id_column in header else None
     return Roles(
         label=None,
@@ -110,7 +111,7 @@ def _annotators(header: Sequence[str], options: SourceOptions, name: str) -> tup
                 f"expected the labels of {name} in one place, but both --annotators and {option} "
                 "were given; give one of them"
             )
-    return pick_annotators(header, options.annotators, name)
+    return pick_annotators(header, options.annotators, name, options.drop_columns)
 
 
 def _assign_like(

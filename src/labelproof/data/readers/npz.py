@@ -91,10 +91,16 @@ def _groups(
     """The group of every example, where an array says so."""
     if key is None:
         return None
-    if key not in arrays or arrays[key].shape != (len(arrays["x"]),):
+    if key not in arrays:
         raise BadInput(
             f"expected a group for each example under the key {key!r} in {path.name}, but it "
             f"holds {_keys(shapes)}; correct --group"
+        )
+    size = len(arrays["x"])
+    if arrays[key].shape != (size,):
+        raise BadInput(
+            f"expected a group for each of the {size} examples under the key {key!r} in "
+            f"{path.name}, but its shape is {arrays[key].shape}; save an array of shape ({size},)"
         )
     return as_groups(arrays[key].tolist(), f"the array {key!r} of {path.name}")
 

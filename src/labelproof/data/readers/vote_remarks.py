@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from labelproof.data.votes import BLANK, Votes, tied
 from labelproof.errors import BadInput
@@ -76,6 +80,17 @@ def refuse_multilabel(votes: Votes, classes: tuple[str, ...], what: str, advice:
             "an example can have at once (multi-label); fit each column by itself (for a table, "
             f"fit --multilabel does that). If they are {people} annotators' answers on two "
             f"classes, {advice}"
+        )
+
+
+def refuse_blank_votes(column: npt.NDArray[Any]) -> None:
+    """Refuse -1 beside two classes in labels that were given as (N, 1): there a vote is missing."""
+    if column.dtype.kind in "if" and (column == -1).any() and len(np.unique(column)) > 2:
+        raise BadInput(
+            f"expected one label per example, but y of shape {(len(column), 1)} has -1 in "
+            f"{int((column == -1).sum())} rows, which says in a table of annotators that somebody "
+            "gave no label; leave these rows out of X and y, or give y of shape "
+            f"({len(column)},) if -1 is a class."
         )
 
 

@@ -5,6 +5,7 @@ Shapes: N examples, A annotators, V votes.
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -77,7 +78,7 @@ def encode_votes(
     """
     table = as_cells(cells, what)
     blank = _blanks(table)
-    _refuse_negative(table, blank, what, first_row)
+    _refuse_numbers(table, blank, what, first_row)
     some: npt.NDArray[np.bool_] = np.ones(len(table), dtype=bool)
     if skip:
         some = np.any(~blank, axis=1)
@@ -277,13 +278,20 @@ def _check_names(annotators: Sequence[str], what: str) -> None:
         )
 
 
-def _refuse_negative(table: Cells, blank: npt.NDArray[np.bool_], what: str, first_row: int) -> None:
-    """Refuse numbers below zero in cells that are not blank."""
-    bad = np.zeros(table.shape, dtype=bool)
-    bad[~blank] = [
-        isinstance(value, int | float | np.integer | np.floating) and value < 0
-        for value in table[~blank]
-    ]
+def _refuse_numbers(table: Cells, blank: npt.NDArray[np.bool_], what: str, first_row: int) -> None:
+    """Refuse numbers that are no class in cells that are not blank, by the row of the table."""
+    numbers = int, float, np.integer, np.floating
+    kinds = [(isinstance(v, numbers) and v < 0, isinstance(v, numbers) and v != _rounded(v))
+             for v in table[~blank]]  # fmt: skip
+    bad, odd = np.zeros(table.shape, dtype=bool), np.zeros(table.shape, dtype=bool)
+    if kinds:
+        bad[~blank], odd[~blank] = np.array(kinds).T
+    rows = np.flatnonzero(odd.any(axis=1))
+    if len(rows):
+        raise BadInput(
+            f"expected class numbers in {what}, but there are others such as {table[odd][0]:g} "
+            f"({places(rows, first_row)}); give whole numbers, or names of classes"
+        )
     rows = np.flatnonzero(bad.any(axis=1))
     if len(rows):
         raise BadInput(
@@ -291,6 +299,11 @@ def _refuse_negative(table: Cells, blank: npt.NDArray[np.bool_], what: str, firs
             f"but there are others such as {table[bad][0]:g} ({places(rows, first_row)}); write -1 "
             "or a blank for no vote"
         )
+
+
+def _rounded(value: Any) -> int | None:
+    """The whole number nearest to a value; None of one that has none."""
+    return round(value) if math.isfinite(value) else None
 
 
 def _check_everyone(
@@ -321,7 +334,7 @@ def _check_everyone(
     if silent:
         raise BadInput(
             f"expected votes of every annotator in {what}, but {listed_names(silent)} gave none; "
-            "leave them out"
+            "leave them out (columns of a table with --drop-column)"
         )
 
 
