@@ -140,6 +140,12 @@ def test_estimator_takes_votes() -> None:
     assert (model.consensus_labels_ == truth).mean() > 0.95
     assert model.vote_quality_.shape == (SIZE, 3)
     assert list(model.annotators_["annotator"]) == list(RIGHT)
+    matrices = np.stack(list(model.annotators_["confusion"]))
+    assert matrices.shape == (3, 3, 3)
+    assert np.allclose(matrices.sum(2), 1)
+    right = matrices.diagonal(axis1=1, axis2=2).mean(1)
+    assert np.abs(right - model.annotators_["quality"]).max() < 0.1
+    assert 0.2 < model.agreement_ < 1
     assert model.predict(x[:3]).tolist() == truth[:3].tolist()
     codes = np.select([votes == name for name in CLASSES], [0, 1, 2], -1)
     numbers = NoisyLabelClassifier("ce", epochs=1, calibrate=False).fit(x, codes)

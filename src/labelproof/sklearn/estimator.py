@@ -116,8 +116,10 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         consensus_labels_: where y holds several annotators' labels, what they and the model say
             together, (N,).
         vote_quality_: then also the probability that each single label is right, (N, A).
-        annotators_: then also how often each annotator is right, with a 95% interval; its ends
-            are NaN where trust_ says that nothing can be relied on.
+        annotators_: then also how often each annotator is right, with a 95% interval, whose ends
+            are NaN where trust_ says that nothing can be relied on; and in the column `confusion`
+            the probability of each vote (column) for each true class (row), (C, C).
+        agreement_: then also Krippendorff's alpha: 1 is full agreement, 0 is chance.
         n_features_in_: D.
         feature_names_in_: names of the columns, where X was a frame.
         n_iter_: epochs that were trained.
@@ -365,7 +367,9 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         if votes is not None and found.crowd is not None and ended.people is not None:
             self.consensus_labels_ = self.classes_[found.crowd.consensus.numpy()]
             self.vote_quality_ = label_quality(votes, found.crowd).numpy()
-            self.annotators_ = annotator_table(votes.annotators, ended.people)
+            self.annotators_ = annotator_table(votes.annotators, ended.people, found.crowd)
+            alpha = ended.summary["annotators"]["alpha"]
+            self.agreement_ = math.nan if alpha is None else alpha
 
     def _predict(self, X: Any) -> Prediction:
         check_is_fitted(self)

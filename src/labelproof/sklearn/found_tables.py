@@ -9,14 +9,19 @@ import numpy as np
 import numpy.typing as npt
 
 from labelproof.judging.agreement import AnnotatorQuality
+from labelproof.judging.crowd_em import Crowd
 
 Array = npt.NDArray[Any]
 
 
-def annotator_table(names: Sequence[str], people: AnnotatorQuality) -> Any:
-    """How good every annotator is: a pandas frame, or an array of records."""
+def annotator_table(names: Sequence[str], people: AnnotatorQuality, crowd: Crowd) -> Any:
+    """How good every annotator is, with a confusion matrix: a pandas frame, or records."""
     numbers = {name: values.numpy() for name, values in vars(people).items()}
-    return as_table({"annotator": np.array(names, dtype=object), **numbers})
+    matrices = np.empty(len(names), dtype=object)
+    for place, matrix in enumerate(crowd.confusion.numpy()):
+        matrices[place] = matrix
+    own = {"annotator": np.array(names, dtype=object)}
+    return as_table({**own, **numbers, "confusion": matrices})
 
 
 def as_table(columns: dict[str, Array]) -> Any:
