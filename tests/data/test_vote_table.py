@@ -77,6 +77,12 @@ def test_what_is_no_class_number_is_named_by_its_own_row(kind: type) -> None:
         encode_votes(cells, ("a", "b"), first_row=2)
 
 
+def test_numbered_columns_do_not_hide_the_others() -> None:
+    header = [*(f"v{number}" for number in range(64)), "rater_a", "rater_b", "x1", "x2"]
+    with pytest.raises(BadInput, match=r"has v0 to v63, rater_a, rater_b, x1, x2; correct"):
+        pick_annotators(header, ["judge_*"], "t.csv")
+
+
 def test_oddities_are_noted() -> None:
     cells = np.array(
         [["x", "x", ""], ["y", "y", ""], ["x", "X", "z"], ["y", "y", ""]], dtype=object

@@ -198,6 +198,11 @@ def test_findings_on_classes_show_examples_of_them(tmp_path: Path) -> None:
     assert [str(kind[order][row]) for row in merged["examples"]] == ["2", "3"]
     (rare,) = _finding(run, "rare class")["entries"]
     assert [kind[order][row] for row in rare["examples"]] == [4, 4]
+    with (run / "health.csv").open(newline="") as file:
+        rows = {row["kind"]: row for row in csv.DictReader(file)}
+    assert (rows["split class"]["index"], rows["split class"]["id"]) == ("", "0")
+    both = [rows["overlapping classes"][name] for name in ("index", "id", "other")]
+    assert both == ["", "2", "3"]
     page = (run / "report.html").read_text()
     for row in (*split["examples"], *merged["examples"], *rare["examples"]):
         assert f'<span class="id">row {row}: labelled ' in page

@@ -52,10 +52,12 @@ def write_health(
 
 
 def _row(kind: str, entry: dict[str, Any], names: Sequence[str] | None) -> tuple[Any, ...]:
-    index = entry.get("index")
-    name = "" if index is None else safe(names[index]) if names is not None else index
-    place = safe(entry.get("class", "")) if index is None else index
-    return (kind, place, name, safe(str(entry.get("other", ""))), f"{entry['score']:.6g}")
+    """A row of health.csv; a class has no index, and its own name as the id."""
+    index, beside = entry.get("index"), safe(str(entry.get("other", "")))
+    score = f"{entry['score']:.6g}"
+    if index is None:
+        return (kind, "", safe(entry.get("class", "")), beside, score)
+    return (kind, index, safe(names[index]) if names is not None else index, beside, score)
 
 
 def measure(

@@ -14,6 +14,7 @@ from labelproof.errors import BadInput
 from labelproof.messages import cut_short
 
 SHOWN = 5  # names in a note, at the most
+COLUMNS = 20  # columns of a table, in a refusal
 TWO = (("0", "1"), ("False", "True"))  # classes that columns of yes and no have
 NEAR_CHANCE = 0.1  # agreement (alpha) from which on such columns can be people
 FEWEST = 10  # examples that show how far columns agree
@@ -105,6 +106,20 @@ def _same_but_case(names: Sequence[str]) -> list[str]:
     for name in names:
         groups[name.strip().lower()].append(name)
     return [name for group in groups.values() if len(group) > 1 for name in group]
+
+
+def series_in_short(header: Sequence[str]) -> str:
+    """The columns of a table; of those that are only numbered, such as v0 to v63, the ends."""
+    series: dict[str, list[str]] = defaultdict(list)
+    for name in header:
+        stem = name.rstrip("0123456789")
+        series[stem if stem != name else f"{name} alone"].append(name)
+    short = [
+        text
+        for names in series.values()
+        for text in ([f"{names[0]} to {names[-1]}"] if len(names) > 3 else names)
+    ]
+    return cut_short(short[:COLUMNS], len(short))
 
 
 def listed_names(names: Sequence[str]) -> str:

@@ -30,7 +30,12 @@ from labelproof.data.labels import (
 )
 from labelproof.data.merged_names import merged
 from labelproof.data.readers.frames import own_columns
-from labelproof.data.readers.vote_remarks import listed_names, maybe_multilabel, vote_notes
+from labelproof.data.readers.vote_remarks import (
+    listed_names,
+    maybe_multilabel,
+    series_in_short,
+    vote_notes,
+)
 from labelproof.data.votes import BLANK, Votes, majority
 from labelproof.errors import BadInput
 
@@ -212,7 +217,7 @@ def pick_annotators(
         meant.update(some)
         if not some:
             raise BadInput(
-                f"expected a column {pattern!r} in {where}, but it has {', '.join(header[:20])}; "
+                f"expected a column {pattern!r} in {where}, but it has {series_in_short(header)}; "
                 "correct --annotators"
             )
     found = tuple(name for name in header if name in meant)
