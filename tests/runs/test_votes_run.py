@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from typer.testing import CliRunner
 
 from labelproof.cli.app import app
 from labelproof.errors import BadInput
+from labelproof.runs.reviewed import open_review
 from labelproof.sklearn import NoisyLabelClassifier
 
 SIZE, CLASSES = 240, ("bat", "cat", "dog")
@@ -67,6 +69,24 @@ def test_consensus_and_suspects_are_told_apart(run: Path) -> None:
     assert f"differs from the majority vote for {found['changed']:,} example" in page
     assert "Review the labels that look wrong. These are counted apart" in page
     assert '<th scope="col" class="text">Said</th>' in page or not found["confused"]
+
+
+def test_exported_labels_are_the_consensus_where_nobody_decided(run: Path, tmp_path: Path) -> None:
+    consensus = {int(row["index"]): row["consensus"] for row in _rows(run / "votes.csv")}
+    given = {int(row["index"]): row["given"] for row in _rows(run / "labels.csv")}
+    differ = next(index for index, name in given.items() if name != consensus[index])
+    folder = Path(shutil.copytree(run, tmp_path / "run"))
+    other = next(index for index in given if index != differ)
+    wished = next(name for name in CLASSES if name != consensus[other])
+    review = open_review(folder, write=True)
+    review.decisions.decide([{"index": other, "decision": "change", "label": wished}])
+    review.decisions.close()
+    for name in ("out.csv", "out.npy"):
+        told = CliRunner().invoke(app, ["review", str(folder), "--export", str(tmp_path / name)])
+        assert told.exit_code == 0, told.output
+    labels = np.load(tmp_path / "out.npy").tolist()
+    assert labels == [row["label"] for row in _rows(tmp_path / "out.csv")]
+    assert labels == [wished if i == other else consensus[i] for i in range(SIZE)]
 
 
 def _rows(path: Path) -> list[dict[str, str]]:

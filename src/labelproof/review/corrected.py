@@ -69,7 +69,7 @@ def check_out(review: Reviewed, out: Path) -> None:
 
 
 def _write_table(review: Reviewed, out: Path) -> None:
-    table = corrected_file.table_of(review.record)
+    table = None if review.voted else corrected_file.table_of(review.record)
     if table is not None:
         corrected_file.write_table(review, table, out)
         return
@@ -87,7 +87,7 @@ def _write_table(review: Reviewed, out: Path) -> None:
 
 def _write_array(review: Reviewed, out: Path) -> None:
     data = review.record.get("data") or {}
-    if data.get("source") == "npz" and data.get("path"):
+    if data.get("source") == "npz" and data.get("path") and not review.voted:
         corrected_file.write_npz_labels(review, Path(data["path"]), data.get("label_key", "y"), out)
         return
     classes = review.classes

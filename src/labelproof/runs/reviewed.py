@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 
 from labelproof.judging.label_table import Codes, LabelRows, Names
+from labelproof.run_files import VOTES
 from labelproof.runs.decisions import Decisions, Known, open_decisions, read_decisions
 from labelproof.runs.folder import read_task
 from labelproof.runs.labels_file import Columns, label_columns, read_rows
+from labelproof.runs.votes_file import read_consensus
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,9 +45,21 @@ class Reviewed:
         codes = self.codes()
         return {index: codes[name] for index, name in self.decisions.labels().items()}
 
+    @property
+    def voted(self) -> bool:
+        """Whether several people labelled; the data then has no column of the labels."""
+        return (self.folder / VOTES).is_file()
+
     def corrected(self) -> Codes:
-        """All labels of the run with the decisions put in, (N,)."""
+        """All labels of the run with the decisions put in, (N,).
+
+        Where several people labelled, what nobody decided has the label of their consensus.
+        """
         labels = self.rows.labels()
+        codes = self.codes()
+        consensus = read_consensus(self.folder, self.classes, len(labels))
+        for index, name in consensus.items():
+            labels[index] = codes[name]
         decided = self.decided()
         labels[np.array(list(decided), dtype=np.int64)] = np.array(
             list(decided.values()), dtype=np.int64

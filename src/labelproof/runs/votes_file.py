@@ -72,6 +72,18 @@ def read_votes(
     return said
 
 
+def read_consensus(folder: Path, classes: Sequence[str], size: int) -> dict[int, str]:
+    """What annotators and model say together of each example, by index; nothing without votes."""
+    path = folder / VOTES
+    if not path.is_file():
+        return {}
+    cells = read_columns(path, ("index", "consensus"))
+    index = converted(path, "index", cells["index"], Count)
+    if max(index, default=0) >= size or not set(cells["consensus"]) <= set(classes):
+        raise BadInput(f"{path} is of another run; restore the run folder.")
+    return dict(zip(index, cells["consensus"], strict=True))
+
+
 def _people(ended: Judged) -> Iterable[Sequence[Any]]:
     """Annotators, the worst first."""
     task, crowd, found = ended.result.task, ended.calibration.crowd, ended.people
