@@ -257,7 +257,7 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             refuse_missing(np.array(y, dtype=object).ravel(), "y")
         column: Array = column_or_1d(y, warn=True)
         refuse_missing(column, "y")
-        if np.ndim(y) == 2:
+        if np.asarray(y).ndim == 2:
             refuse_blank_votes(column)
         names = list(dict.fromkeys(column.tolist()))
         if not all(isinstance(name, str) for name in names):
